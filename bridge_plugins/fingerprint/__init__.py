@@ -1,0 +1,26 @@
+"""The additive fingerprint (version 1): equal for any sharding of a tensor, exact down to one bit.
+
+Start in `reference.py`: it is the definition. `docs/fingerprint.md` says why it looks like this.
+"""
+
+from bridge_plugins.fingerprint.box import Box
+from bridge_plugins.fingerprint.compute import Part, fingerprint, fingerprint_many
+from bridge_plugins.fingerprint.coverage import Coverage, CoverageReport
+from bridge_plugins.fingerprint.keys import VERSION
+from bridge_plugins.fingerprint.rollup import Digest, layer_term, tensor_term
+from bridge_plugins.fingerprint.value import Fingerprint, Statistics
+
+__all__ = [
+    "VERSION",
+    "Box",
+    "Coverage",
+    "CoverageReport",
+    "Digest",
+    "Fingerprint",
+    "Part",
+    "Statistics",
+    "fingerprint",
+    "fingerprint_many",
+    "layer_term",
+    "tensor_term",
+]
