@@ -1,0 +1,38 @@
+# The two commands of the README are `make demo` and `make test`; each does all the set-up that it needs.
+PYTHON_IN := .venv/bin/python
+PYTEST    := $(PYTHON_IN) -m pytest
+
+# Sizes and faults of the demo: make demo TP=1 PP=2 EP=2 ENGINE_TP=2 ENGINE_EP=2 MODEL=dense FAULT=swap-experts
+DEMO_OPTIONS := $(foreach option,TP PP VPP CP EP ETP WORLD STAGES MODEL ENGINE_TP ENGINE_EP STEPS FAULT,\
+	$(if $($(option)),--$(subst _,-,$(shell echo $(option) | tr A-Z a-z)) $($(option))))
+
+.PHONY: setup demo test test-fast test-ci test-full lint bench clean
+
+setup:
+	@scripts/setup.sh
+
+demo: setup
+	@$(PYTHON_IN) -m examples.bridge_mode $(DEMO_OPTIONS)
+
+test-fast: setup
+	$(PYTEST) tests/unit -m "not ci and not full"
+
+test: setup
+	$(PYTEST) -m "not ci and not full"
+
+test-ci: setup lint
+	$(PYTEST) -m ci
+
+test-full: setup
+	$(PYTEST) -m "ci or full"
+
+lint: setup
+	$(PYTHON_IN) -m ruff check .
+	$(PYTHON_IN) -m ruff format --check .
+	$(PYTHON_IN) -m mypy
+
+bench: setup
+	$(PYTHON_IN) -m benchmarks.fingerprint
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .demo

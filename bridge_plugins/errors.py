@@ -1,0 +1,27 @@
+"""What can go wrong, as types: one clear line each that says what, where, and what would work."""
+
+from __future__ import annotations
+
+
+class BridgePluginsError(Exception):
+    """Root of every error that this project raises on purpose."""
+
+
+class UsageError(BridgePluginsError):
+    """What was asked for can't be done as asked: an option, a size, a folder. Command lines exit with 2."""
+
+
+class PatchError(BridgePluginsError):
+    """A patch could not be applied and strict mode makes that an error."""
+
+
+class LayoutError(BridgePluginsError):
+    """An engine's or a rank's layout could not be found out, or a probe could not be undone."""
+
+
+class PushError(BridgePluginsError):
+    """A push did not reach an engine whole; the engine's weight version has not been moved."""
+
+
+class EngineError(BridgePluginsError):
+    """An engine did not answer, refused a call, or lacks the plugin."""

@@ -1,0 +1,44 @@
+"""Every hook of the project, with its contract. Read this first when you write a plugin.
+
+A plugin is a module (or any object) with functions marked ``@hookimpl`` that carry the names below. It is found
+through the entry-point group ``bridge_plugins``, through ``BRIDGE_PLUGINS=module,module``, or registered in code
+with ``bridge_plugins.plugins.manager().register(plugin)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from bridge_plugins.audit.finding import Finding
+    from bridge_plugins.audit.summary import Summary
+    from bridge_plugins.patching import Patch
+
+PROJECT = "bridge_plugins"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def bridge_patches() -> Iterable[Patch]:  # type: ignore[empty-body]
+    """Give patches to apply to Megatron Bridge, Megatron Core or torch in this process.
+
+    Asked once by ``load()``. A patch whose target module isn't imported yet is applied when it is.
+    """
+
+
+@hookspec
+def audit_finished(summary: Summary, findings: list[Finding]) -> None:
+    """See the summary and the findings of one weight version, once per version, on the rank that holds them.
+
+    A sink: it may write, log or send, and must not change either. An exception is logged, not raised.
+    """
+
+
+@hookspec
+def before_push(summary: Summary, findings: list[Finding]) -> None:
+    """Raise any exception to veto the push. Asked on one rank; all ranks then stop together."""

@@ -1,0 +1,1 @@
+"""One monkey patch per file, each set an entry point of its own. Imports as ``bridge_plugins.patches``."""

@@ -1,0 +1,47 @@
+"""``device="cuda"``, ``.cuda()`` and the current device, where there is only a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from bridge_plugins.patching import Enter, Patch, Replace
+
+
+class CudaMeansCpu(TorchFunctionMode):
+    """Reads ``cuda`` as ``cpu`` in every torch call: pipeline schedules and MoE dispatchers hard-code it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+        kwargs = dict(kwargs or {})
+        if _is_cuda(kwargs.get("device")):
+            kwargs["device"] = torch.device("cpu")
+        if func is torch.Tensor.to and len(args) > 1 and _is_cuda(args[1]):
+            args = (args[0], torch.device("cpu"), *args[2:])
+        return func(*args, **kwargs)
+
+
+def _is_cuda(device: Any) -> bool:
+    return isinstance(device, str | torch.device) and str(device).startswith("cuda")
+
+
+def _same(tensor_or_module: Any, *_: Any, **__: Any) -> Any:
+    return tensor_or_module
+
+
+def _current_device() -> torch.device:
+    return torch.device("cpu")
+
+
+def _set_device(_: Any) -> None:
+    pass
+
+
+PATCHES: list[Patch] = [
+    Enter("cpu.device_mode", "torch", "'cuda' hard-coded as a device", CudaMeansCpu),
+    Replace("cpu.Tensor.cuda", "torch:Tensor.cuda", "needs a CUDA driver", lambda _: _same),
+    Replace("cpu.Module.cuda", "torch.nn:Module.cuda", "needs a CUDA driver", lambda _: _same),
+    Replace("cpu.current_device", "torch.cuda:current_device", "needs a CUDA driver", lambda _: _current_device),
+    Replace("cpu.set_device", "torch.cuda:set_device", "needs a CUDA driver", lambda _: _set_device),
+]
