@@ -1,0 +1,1 @@
+"""The real Megatron stack under test: ranks over gloo, tiny checkpoints, models built through the bridge."""
