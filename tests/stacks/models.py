@@ -99,7 +99,7 @@ Checkpoint = Callable[..., Path]
 
 
 def make(family: str, folder: str, sizes: dict[str, Any]) -> None:
-    """Write a bf16 checkpoint of `family` whose every tensor is random: no two experts or layers are alike."""
+    """Write a bf16 checkpoint of `family`, every tensor random: no two experts or layers are alike."""
     import torch
     import transformers
 

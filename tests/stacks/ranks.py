@@ -95,7 +95,7 @@ def _join(processes: Sequence[BaseProcess], case: Path, timeout: float) -> None:
             rank = int(errors[0].stem.removeprefix("rank")) if errors else failed[0]
             raise RankError(f"{case.name}: rank {rank} failed\n{_report(case, [rank])}")
         for sentinel in ended:
-            del running[sentinel]  # type: ignore[arg-type]
+            del running[sentinel]
 
 
 def _report(case: Path, ranks: list[int]) -> str:
@@ -142,17 +142,12 @@ def _process_group(rank: int, world: int, backend: str | None, store: socket.soc
         return
     import torch.distributed as dist
     from megatron.core import parallel_state
-    from torch.distributed.distributed_c10d import TCPStore
 
     host, port = store.getsockname()
     # The socket was bound before the ranks were forked: no port can be lost to another process in between.
     given: dict[str, Any] = {"master_listen_fd": store.detach()} if rank == 0 else {}
-    dist.init_process_group(
-        backend,
-        rank=rank,
-        world_size=world,
-        store=TCPStore(host, port, world, is_master=rank == 0, **given),
-    )
+    keys = dist.TCPStore(host, port, world, is_master=rank == 0, **given)  # type: ignore[attr-defined]
+    dist.init_process_group(backend, rank=rank, world_size=world, store=keys)
     yield
     dist.barrier()  # rank 0 holds the store: it must not leave while others still ask
     parallel_state.destroy_model_parallel()
