@@ -1,0 +1,110 @@
+"""The HTTP calls that a push and a readback need, with a timeout on each and errors that name the engine."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+
+from bridge_plugins.errors import EngineError
+
+
+class Engine:
+    """One SGLang server.
+
+    Args:
+        url: as in ``http://127.0.0.1:30000``.
+        api_key: the server's ``--admin-api-key`` (or ``--api-key``), if it has one.
+        timeout: seconds for any one call.
+    """
+
+    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 120.0) -> None:
+        self.url = url.rstrip("/")
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        # Loopback and cluster addresses: a proxy from the environment has no business here.
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def healthy(self) -> bool:
+        """Whether the server answers and is ready. Never raises."""
+        try:
+            return self._http.get("/health", timeout=5.0).is_success
+        except httpx.HTTPError:
+            return False
+
+    def info(self) -> dict[str, Any]:
+        """``model_path``, ``weight_version`` and the like."""
+        return self._json("GET", "/get_model_info")
+
+    def server_info(self) -> dict[str, Any]:
+        """The server's arguments and version (``tp_size``, ``ep_size``, ``version``, …)."""
+        return self._json("GET", "/get_server_info")
+
+    def weight_version(self) -> str:
+        return str(self.info().get("weight_version"))
+
+    def begin_weight_update(self) -> bool:
+        """Open an update where the server has that (SGLang 0.5.21 and newer); False where it has not."""
+        return self._json("POST", "/begin_weight_update", {}, missing_is_none=True) is not None
+
+    def end_weight_update(self) -> None:
+        self._json("POST", "/end_weight_update", {})
+
+    def update_weights_from_tensor(self, payloads: list[str], load_format: str, *, flush_cache: bool) -> None:
+        """Load one bucket; `payloads` holds one serialized bucket for each TP rank of the engine."""
+        body = {"serialized_named_tensors": payloads, "load_format": load_format, "flush_cache": flush_cache}
+        self._json("POST", "/update_weights_from_tensor", body)
+
+    def set_weight_version(self, version: str) -> None:
+        self._json("POST", "/update_weight_version", {"new_version": version, "abort_all_requests": False})
+
+    def generate(self, **request: Any) -> Any:
+        """``/generate``; a list of replies for a list of inputs."""
+        return self._request("POST", "/generate", request).json()
+
+    def ask(self, action: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Ask the plugin inside the server; one reply for each rank that answered.
+
+        Raises `EngineError` if the server lacks the plugin, or a rank could not do it.
+        """
+        # Arguments travel inside the action: older servers have no other field for them.
+        body = {"action": f"bridge.{action}:{json.dumps(arguments)}"}
+        try:
+            answer = self._json("POST", "/weights_checker", body)
+        except EngineError as error:
+            if "Unsupported action" in str(error) or "404" in str(error):
+                raise EngineError(
+                    f"{self.url} has no readback: install megatron-bridge-plugins where that server runs "
+                    "and start it with BRIDGE_READBACK=1"
+                ) from error
+            raise
+        return [json.loads(rank["checksums"]["bridge"]) for rank in answer.get("ranks") or []]
+
+    def _json(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, missing_is_none: bool = False
+    ) -> Any:
+        answer = self._request(method, path, body, missing_is_none=missing_is_none)
+        if answer is None:
+            return None
+        value = answer.json()
+        if isinstance(value, dict) and value.get("success") is False:
+            raise EngineError(f"{self.url}{path} refused: {value.get('message')}")
+        return value
+
+    def _request(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, missing_is_none: bool = False
+    ) -> Any:
+        try:
+            answer = self._http.request(method, path, json=body)
+        except httpx.TimeoutException as error:
+            raise EngineError(f"{self.url}{path}: no answer in {self._http.timeout.read:.0f} s") from error
+        except httpx.HTTPError as error:
+            raise EngineError(f"{self.url}{path}: the server is gone ({type(error).__name__})") from error
+        if answer.status_code == 404 and missing_is_none:
+            return None
+        if not answer.is_success:
+            raise EngineError(f"{self.url}{path} answered {answer.status_code}: {answer.text[:300]}")
+        return answer

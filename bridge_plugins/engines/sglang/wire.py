@@ -1,0 +1,92 @@
+"""A flattened bucket as SGLang's servers read it, written without importing SGLang.
+
+The format is that of ``sglang.srt.weight_sync.tensor_bucket`` in a pickle of
+``sglang.srt.utils.MultiprocessingSerializer``: a dict of one uint8 tensor, passed by shared memory or CUDA IPC, and
+the metadata of the tensors inside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import pickle
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import torch
+import torch.multiprocessing.reductions  # registers with ForkingPickler how tensors travel between processes
+from torch import Tensor
+
+LOAD_FORMAT = "flattened_bucket"
+
+# Every tensor starts at a multiple of this: a slice of bytes is viewed in the tensor's dtype on the other side.
+_ALIGNMENT = 64
+
+
+@dataclass
+class FlattenedTensorMetadata:
+    """The fields of SGLang's class of that name; it travels under that class's address."""
+
+    name: str
+    shape: torch.Size
+    dtype: torch.dtype
+    start_idx: int
+    end_idx: int
+    numel: int
+
+
+class Bucket:
+    """Named tensors in one buffer of bytes. The buffer outlives the tensors that were put in."""
+
+    def __init__(self, named_tensors: list[tuple[str, Tensor]]) -> None:
+        self.metadata: list[FlattenedTensorMetadata] = []
+        end = 0
+        for name, tensor in named_tensors:
+            start = -(-end // _ALIGNMENT) * _ALIGNMENT
+            end = start + tensor.nbytes
+            self.metadata.append(
+                FlattenedTensorMetadata(name, tensor.shape, tensor.dtype, start, end, tensor.nbytes)
+            )
+        self.bytes = torch.zeros(end, dtype=torch.uint8, device=named_tensors[0][1].device)
+        for meta, (_, tensor) in zip(self.metadata, named_tensors, strict=True):
+            target = self.bytes[meta.start_idx : meta.end_idx].view(meta.dtype).view(meta.shape)
+            target.copy_(tensor)
+
+    def payload(self) -> str:
+        """The bucket for one rank of an engine. Each rank needs one of its own: a handle is read once."""
+        buffer = io.BytesIO()
+        _Pickler(buffer).dump({"flattened_tensor": self.bytes, "metadata": self.metadata})
+        return base64.b64encode(buffer.getvalue()).decode()
+
+
+class _Pickler(pickle._Pickler):
+    """Writes `FlattenedTensorMetadata` as an object of SGLang's class, named and not imported."""
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=4)
+        self.dispatch_table = ForkingPickler(io.BytesIO()).dispatch_table  # type: ignore[attr-defined]
+
+    def _save_metadata(self, metadata: FlattenedTensorMetadata) -> None:
+        self.write(pickle.GLOBAL + b"sglang.srt.weight_sync.tensor_bucket\nFlattenedTensorMetadata\n")  # type: ignore[attr-defined]
+        self.write(pickle.EMPTY_TUPLE + pickle.NEWOBJ)  # type: ignore[attr-defined]
+        self.save(vars(metadata))  # type: ignore[attr-defined]
+        self.write(pickle.BUILD)  # type: ignore[attr-defined]
+
+    dispatch[FlattenedTensorMetadata] = _save_metadata
+
+
+def share_by_file(device: torch.device) -> None:
+    """Make CPU tensors travel by name in shared memory: passing file descriptors kills SGLang's scheduler."""
+    if device.type == "cpu":
+        torch.multiprocessing.set_sharing_strategy("file_system")
+
+
+def same_fields() -> tuple[str, ...]:
+    """The field names, to be held against SGLang's class where both are installed."""
+    return tuple(FlattenedTensorMetadata.__dataclass_fields__)
+
+
+__all__: list[Any] = ["LOAD_FORMAT", "Bucket", "FlattenedTensorMetadata", "same_fields", "share_by_file"]

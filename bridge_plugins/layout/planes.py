@@ -1,0 +1,56 @@
+"""The planes of digits that spell, together, every element's tensor number, row and column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bridge_plugins.fingerprint.coverage import rows_and_cols
+from bridge_plugins.layout.codes import BASE, CODE_A, CODE_B, CODED_DTYPES, digits_for, encode
+from bridge_plugins.layout.sources import Source
+
+TENSOR, ROW, COLUMN = "tensor", "row", "column"
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One load of coded weights: which number it spells, which digit of it (0 is the lowest), in which code."""
+
+    number: str
+    digit: int
+    code: int = CODE_A
+
+
+def coded_sources(sources: Sequence[Source]) -> list[Source]:
+    """The tensors whose dtype can carry a digit in each element; their place in this list is their number."""
+    return [source for source in sources if getattr(torch, source.dtype, None) in CODED_DTYPES]
+
+
+def planes_for(sources: Sequence[Source]) -> list[Plane]:
+    """The planes that `sources` need. The second one repeats the first in the other code: it proves copying."""
+    sizes = [rows_and_cols(source.shape) for source in sources]
+    need = {
+        TENSOR: digits_for(len(sources)),
+        ROW: digits_for(max((size.rows for size in sizes), default=1)),
+        COLUMN: digits_for(max((size.cols for size in sizes), default=1)),
+    }
+    planes = [Plane(number, digit) for number, digits in need.items() for digit in range(digits)]
+    return [planes[0], Plane(TENSOR, 0, CODE_B), *planes[1:]]
+
+
+def coded(sources: Sequence[Source], plane: Plane, device: torch.device) -> Iterator[tuple[str, Tensor]]:
+    """``(HF name, coded tensor)`` for each source, one at a time, each a private copy: a loader may change it."""
+    for number, source in enumerate(sources):
+        rows, cols = rows_and_cols(source.shape)
+        if plane.number == TENSOR:
+            values = torch.full((1, 1), number, device=device)
+        elif plane.number == ROW:
+            values = torch.arange(rows, device=device)[:, None]
+        else:
+            values = torch.arange(cols, device=device)[None, :]
+        digits = values // BASE**plane.digit % BASE
+        pattern = encode(digits, getattr(torch, source.dtype), plane.code)
+        yield source.name, pattern.expand(rows, cols).reshape(source.shape).clone()

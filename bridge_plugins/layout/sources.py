@@ -1,0 +1,58 @@
+"""The HF tensors of a model, by name: what a checkpoint's headers say, without reading a weight."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bridge_plugins.errors import UsageError
+
+# safetensors' words for dtypes (https://huggingface.co/docs/safetensors), and torch's.
+_TORCH_NAMES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """An HF tensor: its name, its whole shape, and its dtype as torch spells it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def read_sources(folder: str | Path) -> list[Source]:
+    """Every tensor of the safetensors files in an HF folder, by name, from the files' headers alone.
+
+    Raises `UsageError` for a folder without such files, and for a file that is cut or no safetensors file.
+    """
+    files = sorted(Path(folder).glob("*.safetensors"))
+    if not files:
+        raise UsageError(f"no *.safetensors in {folder}: name a folder with a Hugging Face checkpoint")
+    sources: dict[str, Source] = {}
+    for file in files:
+        for name, entry in _header(file).items():
+            dtype = _TORCH_NAMES.get(entry["dtype"], entry["dtype"])
+            sources[name] = Source(name, tuple(entry["shape"]), dtype)
+    return [sources[name] for name in sorted(sources)]
+
+
+def _header(file: Path) -> dict[str, dict[str, Any]]:
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        start = stream.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+        if length > size - 8:
+            raise UsageError(f"{file} is cut or no safetensors file: its header does not fit into {size} bytes")
+        header: dict[str, dict[str, Any]] = json.loads(stream.read(length))
+    header.pop("__metadata__", None)
+    end = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    if end > size:
+        raise UsageError(f"{file} is cut: {size} bytes, its header promises {end}")
+    return header
