@@ -4,9 +4,10 @@ Start in `reference.py`: it is the definition. `docs/fingerprint.md` says why it
 """
 
 from bridge_plugins.fingerprint.box import Box
-from bridge_plugins.fingerprint.compute import Part, fingerprint, fingerprint_many
+from bridge_plugins.fingerprint.compute import fingerprint, fingerprint_many
 from bridge_plugins.fingerprint.coverage import Coverage, CoverageReport
 from bridge_plugins.fingerprint.keys import VERSION
+from bridge_plugins.fingerprint.part import Part
 from bridge_plugins.fingerprint.rollup import Digest, layer_term, tensor_term
 from bridge_plugins.fingerprint.value import Fingerprint, Statistics
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ Weighted = tuple[Box, int]
 
 @dataclass(frozen=True, slots=True)
 class CoverageReport:
-    """How parts cover a tensor of rows × columns. Counts are elements; `first` is a (row, column) in question."""
+    """How parts cover a tensor. Counts are elements; `first` is a (row, column) with a fault."""
 
     missing: int = 0
     repeated: int = 0
@@ -28,12 +29,8 @@ class CoverageReport:
     def __str__(self) -> str:
         if self.complete or self.first is None:
             return "complete"
-        faults = {
-            "missing": self.missing,
-            "there more than once": self.repeated,
-            "outside the shape": self.outside,
-        }
-        said = ", ".join(f"{count} elements {fault}" for fault, count in faults.items() if count)
+        counts = (self.missing, "missing"), (self.repeated, "repeated"), (self.outside, "outside the shape")
+        said = ", ".join(f"{count} elements {fault}" for count, fault in counts if count)
         return f"{said} (first at row {self.first.rows}, column {self.first.cols})"
 
 
@@ -108,21 +105,21 @@ def _merge_along(axis: int, boxes: Iterable[Box]) -> tuple[Box, ...]:
     out: list[Box] = []
     for box in sorted(boxes, key=order):
         last = out[-1] if out else None
-        if last and order(last)[:-1] == order(box)[:-1]:
-            if last.offset[axis] + last.size[axis] * last.stride[axis] == box.offset[axis]:
-                size = list(last.size)
-                size[axis] += box.size[axis]
-                out[-1] = Box(Pair(*size), last.offset, last.stride)
-                continue
-        out.append(box)
+        aligned = last is not None and order(last)[:-1] == order(box)[:-1]
+        if last and aligned and last.offset[axis] + last.size[axis] * last.stride[axis] == box.offset[axis]:
+            size = list(last.size)
+            size[axis] += box.size[axis]
+            out[-1] = Box(Pair(*size), last.offset, last.stride)
+        else:
+            out.append(box)
     return tuple(out)
 
 
 def regions(boxes: Sequence[Weighted]) -> Iterator[tuple[Pair, int, int]]:
     """Cut the plane into classes of elements that lie in the same boxes.
 
-    Yields for each class that some box reaches: its first (row, column), its number of elements, and the sum of
-    the weights of the boxes that hold it.
+    Yields for each class that some box reaches: its first (row, column), its number of elements, and the sum
+    of the weights of the boxes that hold it.
     """
     for row, rows in _classes(boxes, 0):
         here = [(box, weight) for box, weight in boxes if _holds(box, 0, row)]
@@ -136,7 +133,7 @@ def _classes(boxes: Sequence[Weighted], axis: int) -> Iterator[tuple[int, int]]:
     """Classes of rows (or columns) that lie in the same boxes: (first index, how many indices)."""
     solid = [box for box, _ in boxes if box.count]
     edges = sorted({box.offset[axis] for box in solid} | {box.end(axis) for box in solid})
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         # Between two edges membership repeats with the least common multiple of the strides at work there.
         strides = {b.stride[axis] for b in solid if b.offset[axis] <= start and b.end(axis) >= stop}
         period = math.lcm(*strides)

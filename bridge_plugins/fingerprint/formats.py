@@ -22,7 +22,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A dtype's name, its width in bits, and how its bits read; mantissa bits and exponent bias for floats."""
+    """A dtype's name, its width in bits, and how its bits read; for floats, mantissa bits and exponent bias."""
 
     name: str
     bits: int
@@ -38,8 +38,7 @@ class Format:
     @property
     def dtype(self) -> torch.dtype:
         """The torch dtype."""
-        dtype = getattr(torch, self.name)
-        assert isinstance(dtype, torch.dtype)
+        dtype: torch.dtype = getattr(torch, self.name)
         return dtype
 
     @property
@@ -74,7 +73,7 @@ _FORMATS = (
 @cache
 def _by_dtype() -> dict[torch.dtype, Format]:
     # Older releases of torch lack the newest dtypes.
-    return {format.dtype: format for format in _FORMATS if hasattr(torch, format.name)}
+    return {known.dtype: known for known in _FORMATS if hasattr(torch, known.name)}
 
 
 def supported() -> tuple[Format, ...]:
@@ -87,5 +86,5 @@ def format_of(dtype: torch.dtype) -> Format:
     try:
         return _by_dtype()[dtype]
     except KeyError:
-        known = ", ".join(format.name for format in supported())
+        known = ", ".join(known.name for known in supported())
         raise TypeError(f"{dtype} has no fingerprint; view it as one of: {known}") from None

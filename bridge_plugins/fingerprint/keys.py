@@ -37,7 +37,7 @@ def splitmix64(x: int) -> int:
 
 
 def key(lane: int, axis: int, index: int) -> int:
-    """The key of row `index` (axis ROW) or of word `index` of a row (axis COL) in `lane`: odd, below 2**32."""
+    """The key of row `index` (axis ROW) or of word `index` of a row (axis COL): odd, below 2**32."""
     return (splitmix64((SEEDS[lane][axis] + index) & MASK64) >> 32) | 1
 
 

@@ -22,8 +22,8 @@ def narrow(values: Tensor, held: Format, taken: Format) -> tuple[Tensor, int]:
     """`values` in the format `taken`, and how many elements it can't hold exactly.
 
     Exact is judged by the bits that come back, so minus zero stays minus zero. bfloat16 is the upper half of
-    float32: those bits are taken as they are, which keeps every NaN's payload too. Else a NaN becomes `taken`'s
-    canonical one, since devices differ in which payload they keep, and counts as held exactly.
+    float32: those bits are taken as they are, which keeps every NaN's payload too. Else a NaN becomes
+    `taken`'s canonical one, since devices differ in which payload they keep, and counts as held exactly.
     """
     if (held.name, taken.name) == ("float32", "bfloat16"):
         bits = values.view(torch.int32)

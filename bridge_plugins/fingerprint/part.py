@@ -47,9 +47,7 @@ def resolve(part: Part) -> Block:
     """
     tensor = part.tensor.detach()
     if tensor.device.type == "meta":
-        raise ValueError(
-            f"a meta tensor of shape {tuple(tensor.shape)} holds no bits to fingerprint; materialize it"
-        )
+        raise ValueError(f"a meta tensor {tuple(tensor.shape)} holds no bits to fingerprint; materialize it")
     if tensor.layout is not torch.strided:
         raise ValueError(
             f"a {tensor.layout} tensor has no fingerprint; pass its strided parts or a dense copy"
@@ -70,7 +68,7 @@ def resolve(part: Part) -> Block:
     last = [box.local_offset[a] + (box.size[a] - 1) * box.local_stride[a] for a in (0, 1)]
     if box.count and (last[0] >= size.rows or last[1] >= size.cols):
         raise ValueError(
-            f"the box ends at local row {last[0]}, column {last[1]}, outside the tensor's {size.rows} × {size.cols}"
+            f"the box ends at local row {last[0]}, column {last[1]}, outside of {size.rows} by {size.cols}"
         )
     rows = slice(box.local_offset.rows, last[0] + 1, box.local_stride.rows)
     cols = slice(box.local_offset.cols, last[1] + 1, box.local_stride.cols)

@@ -5,8 +5,8 @@ u(r, c) are the bits of element (r, c) as an unsigned integer. For each lane l o
 
     F_l(T) = Σ_r Σ_c  R_l(r) · C_l(c) · u(r, c)   mod 2^64
 
-R_l(r) is the key of row r. C_l(c) is the key of the word that holds column c, times 2^(the element's bit offset in
-that word). A 64-bit element is two words, low first, each with a key of its own.
+R_l(r) is the key of row r. C_l(c) is the key of the word that holds column c, times 2^(the element's bit
+offset in that word). A 64-bit element is two words, low first, each with a key of its own.
 
 torch has no unsigned 64-bit arithmetic; int64 wraps the same way, so all sums here are two's complement.
 """
@@ -47,10 +47,10 @@ def fingerprint_reference(
         if taken != held:
             chunk, changed = narrow(chunk, held, taken)
             lossy += changed
-        rows = box.offset.rows + box.stride.rows * torch.arange(
-            start, start + len(chunk), device=block.device
-        )
-        cols = box.offset.cols + box.stride.cols * torch.arange(box.size.cols, device=block.device)
+        i = torch.arange(start, start + len(chunk), device=block.device)
+        j = torch.arange(box.size.cols, device=block.device)
+        rows = box.offset.rows + box.stride.rows * i
+        cols = box.offset.cols + box.stride.cols * j
         for lane in range(LANES):
             weights = row_keys(lane, rows)
             lanes[lane] += ((weighted_bits(lane, chunk, cols, taken)).sum(1) * weights).sum()
@@ -60,16 +60,16 @@ def fingerprint_reference(
     return Fingerprint((low, high), taken.name, Coverage((box.place,)), stats, lossy)
 
 
-def weighted_bits(lane: int, chunk: Tensor, cols: Tensor, format: Format) -> Tensor:
+def weighted_bits(lane: int, chunk: Tensor, cols: Tensor, taken: Format) -> Tensor:
     """C(c) · u(r, c) for each element of a chunk whose columns lie at `cols` in the whole row."""
-    bits = chunk.view(format.integer).to(torch.int64)
-    if format.bits == 64:
+    bits = chunk.view(taken.integer).to(torch.int64)
+    if taken.bits == 64:
         low, high = bits & 0xFFFFFFFF, (bits >> 32) & 0xFFFFFFFF
         return low * word_keys(lane, 2 * cols) + high * word_keys(lane, 2 * cols + 1)
-    bits = bits & ((1 << format.bits) - 1)
-    per_word = 32 // format.bits
+    bits = bits & ((1 << taken.bits) - 1)
+    per_word = 32 // taken.bits
     word = torch.div(cols, per_word, rounding_mode="floor")
-    return bits * (word_keys(lane, word) << (cols % per_word) * format.bits)
+    return bits * (word_keys(lane, word) << (cols % per_word) * taken.bits)
 
 
 def row_keys(lane: int, rows: Tensor) -> Tensor:
@@ -95,12 +95,12 @@ def _shift_right(x: Tensor, by: int) -> Tensor:
     return (x >> by) & ((1 << (64 - by)) - 1)
 
 
-def statistics_of(chunk: Tensor, format: Format) -> Statistics:
+def statistics_of(chunk: Tensor, taken: Format) -> Statistics:
     """Statistics of the elements of a chunk, in float64."""
-    if format.kind is Kind.UNSIGNED:
-        bits = chunk.view(format.integer).to(torch.int64)
-        if format.bits < 64:
-            values = (bits & ((1 << format.bits) - 1)).to(torch.float64)
+    if taken.kind is Kind.UNSIGNED:
+        bits = chunk.view(taken.integer).to(torch.int64)
+        if taken.bits < 64:
+            values = (bits & ((1 << taken.bits) - 1)).to(torch.float64)
         else:
             values = _shift_right(bits, 32).to(torch.float64) * 2.0**32 + (bits & 0xFFFFFFFF).to(
                 torch.float64

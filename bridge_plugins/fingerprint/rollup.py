@@ -36,7 +36,7 @@ def tensor_key(name: str, dtype: str, shape: Sequence[int]) -> int:
     """N(t): an odd number below 2**64 from BLAKE2b.
 
     Args:
-        name: the tensor's HF name inside its layer (so that the same weights in another layer give the same term).
+        name: the tensor's HF name inside its layer: the same weights in another layer give the same term.
         dtype: as in `Fingerprint.dtype`.
         shape: of the whole HF tensor.
     """

@@ -41,8 +41,9 @@ class Statistics:
 class Fingerprint:
     """The fingerprint of a tensor or of a part of one, at its place in the whole.
 
-    Equal means: same version, same dtype, same lanes, and the same elements covered equally often. Statistics and
-    `lossy` are facts beside it and aren't compared. `+` adds parts of one tensor; replicas are compared, not added.
+    Equal means: same version, same dtype, same lanes, and the same elements covered equally often. Statistics
+    and `lossy` are facts beside it and aren't compared. `+` adds parts of one tensor; replicas are compared,
+    not added.
 
     Attributes:
         lanes: two numbers below 2**64.
@@ -68,8 +69,8 @@ class Fingerprint:
     def __add__(self, other: Fingerprint) -> Fingerprint:
         if (self.dtype, self.version) != (other.dtype, other.version):
             raise ValueError(
-                f"parts of one tensor have one dtype and one version, not {self.dtype} (version {self.version}) "
-                f"and {other.dtype} (version {other.version}); take wider parts with as_dtype="
+                f"parts of one tensor have one dtype and version, not {self.dtype} (version {self.version}) and "
+                f"{other.dtype} (version {other.version}); take wider parts with as_dtype="
             )
         both = self.statistics is not None and other.statistics is not None
         return Fingerprint(

@@ -1,0 +1,132 @@
+"""Fingerprints of a table of blocks on the CPU, over several cores."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge_plugins.fingerprint.cpu.codes import code_of
+from bridge_plugins.fingerprint.cpu.elements import take_elements
+from bridge_plugins.fingerprint.cpu.jit import compiled
+from bridge_plugins.fingerprint.cpu.words import take_words
+from bridge_plugins.fingerprint.formats import Format
+from bridge_plugins.fingerprint.geometry import COLS, ROWS, Table64, lies_in_words
+from bridge_plugins.fingerprint.measured import Measured
+
+_UNIT: Final = 4 << 20
+"""Bytes of a block that one thread takes at once: enough to hide a thread's overhead, and small for balance."""
+
+
+def supports(held: Format, taken: Format) -> bool:
+    """Whether this path takes elements of one format as another."""
+    return held == taken or (held.name, taken.name) == ("float32", "bfloat16")
+
+
+def cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def measure(
+    table: Table64, held: Format, taken: Format, *, statistics: bool = True, threads: int | None = None
+) -> Measured:
+    """Read every block of a table (see `geometry`) once.
+
+    The order of all sums of one block is fixed, whatever `threads` (default: as many as there are cores) is.
+    """
+    out = Measured.empty(len(table))
+    filled = np.flatnonzero((table[:, ROWS] > 0) & (table[:, COLS] > 0))
+    if not len(filled):
+        return out
+    table = table[filled]
+    units, starts = _units(table, held.bytes)
+    parts = Measured.empty(len(units))
+    code = code_of(taken)
+    words = np.where(lies_in_words(table, held.bytes) & (held == taken), table[:, COLS] * held.bytes // 4, 0)
+
+    def work(first: int, last: int) -> None:
+        measure_units(
+            *(table, words, units, first, last, held.bytes, taken.bytes),
+            *(code.code, code.lookup, code.half, statistics),
+            *(parts.lanes, parts.absmax, parts.sum_of_squares, parts.counts),
+        )
+
+    size = int((table[:, ROWS] * table[:, COLS]).sum()) * held.bytes
+    threads = min(threads or cores(), size // _UNIT + 1)
+    if threads < 2:
+        work(0, len(units))
+    else:
+        # A pool of its own for each call: nothing to break when the process forks.
+        edges = np.linspace(0, len(units), min(4 * threads, len(units)) + 1).astype(int).tolist()
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, edges[:-1], edges[1:]))
+    out.put(filled, parts.add_up(starts))
+    return out
+
+
+def _units(table: Table64, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cut blocks into runs of rows: (block, first row, end row) of each unit, and each block's first unit."""
+    row_bytes = table[:, COLS] * width
+    rows_each = np.maximum(4, _UNIT // row_bytes) & ~np.int64(3)
+    per_block = -(-table[:, ROWS] // rows_each)
+    starts = np.cumsum(per_block) - per_block
+    block = np.repeat(np.arange(len(table)), per_block)
+    first = (np.arange(len(block)) - starts[block]) * rows_each[block]
+    end = np.minimum(first + rows_each[block], table[block, ROWS])
+    return np.stack([block, first, end], axis=1), starts
+
+
+@compiled
+def measure_units(  # type: ignore[no-untyped-def]
+    table,
+    words,
+    units,
+    first,
+    last,
+    held,
+    taken,
+    code,
+    lookup,
+    half,
+    statistics,
+    lanes,
+    absmax,
+    squares,
+    counts,
+):
+    """Units first … last - 1, each into its own row of the outputs."""
+    floats = np.empty(2)
+    for unit in range(first, last):
+        index, start, end = units[unit]
+        address, row_bytes, col_bytes, _, cols, row_offset, row_stride, col_offset, col_stride = table[index]
+        address += start * row_bytes
+        row_offset += start * row_stride
+        floats[:] = 0
+        done = 0
+        if words[index]:
+            block = (address, row_bytes, col_bytes, end - start, cols)
+            place = (row_offset, row_stride, col_offset, col_stride)
+            take_words(
+                block + place,
+                words[index],
+                held,
+                code,
+                lookup,
+                half,
+                statistics,
+                lanes[unit],
+                floats,
+                counts[unit],
+            )
+            done = words[index] * 4 // held
+        if done < cols:
+            block = (address + done * col_bytes, row_bytes, col_bytes, end - start, cols - done)
+            place = (row_offset, row_stride, col_offset + done * col_stride, col_stride)
+            take_elements(
+                block + place, held, taken, code, lookup, statistics, lanes[unit], floats, counts[unit]
+            )
+        absmax[unit], squares[unit] = floats

@@ -1,0 +1,93 @@
+"""Blocks whose rows are runs of 32-bit words: lanes and statistics while the words are in the cache."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from bridge_plugins.fingerprint.cpu.elements import load
+from bridge_plugins.fingerprint.cpu.jit import compiled, pointer
+from bridge_plugins.fingerprint.cpu.lanes import fill_word_keys, four_row_sums, row_keys, row_sums
+from bridge_plugins.fingerprint.cpu.statistics import (
+    FLOAT32,
+    LOOKUP,
+    observe,
+    observe_bytes,
+    observe_floats,
+    observe_halves,
+    value,
+)
+
+_BLOCK = 1024  # words at a time: four rows of them and their keys fit the first-level cache
+
+
+@compiled
+def add_row(row, a0, a1, lanes):  # type: ignore[no-untyped-def]
+    """Weight a row's sums with the row's keys and add them."""
+    key_0, key_1 = row_keys(row)
+    lanes[0] += a0 * key_0
+    lanes[1] += a1 * key_1
+
+
+@compiled
+def pairs(address, n):  # type: ignore[no-untyped-def]
+    """n words at an address as n / 2 pairs, uint64; a last odd word is left out."""
+    return numba.carray(pointer(address), n // 2, np.uint64)
+
+
+@compiled
+def observe_run(address, words, width, code, lookup, half, seen, floats, counts):  # type: ignore[no-untyped-def]
+    """Statistics of a run of words."""
+    if width == 1:
+        observe_bytes(numba.carray(pointer(address), 4 * words, np.uint8), lookup, seen, floats, counts)
+        return
+    run = numba.carray(pointer(address), words, np.uint32)
+    if half[0] and observe_halves(run, half, floats, counts):
+        return
+    if code == FLOAT32 and observe_floats(run, floats, counts):
+        return
+    for i in range(4 * words // width):
+        observe(value(load(address + i * width, width), code, lookup), 1, floats, counts)
+
+
+@compiled
+def take_words(block, words, width, code, lookup, half, statistics, lanes, floats, counts):  # type: ignore[no-untyped-def]
+    """Add the first `words` words of each row of a block to lanes, floats and counts; block as in `elements`."""
+    address, row_bytes, _, rows, _, row_offset, row_stride, col_offset, _ = block
+    first_word = col_offset * width // 4
+    buffer = np.empty((2, _BLOCK), np.uint32)
+    seen = np.empty(256, np.int64)
+    apart = rows // 4
+    for start in range(0, words, _BLOCK):
+        n = min(_BLOCK, words - start)
+        fill_word_keys(first_word + start, buffer[:, :n])
+        keys_0, keys_1 = buffer[0].view(np.uint64)[: n // 2], buffer[1].view(np.uint64)[: n // 2]
+        corner = address + 4 * start
+        for r in range(apart):
+            at = corner + r * row_bytes
+            far = apart * row_bytes
+            a0, a1, b0, b1, c0, c1, d0, d1 = four_row_sums(
+                pairs(at, n),
+                pairs(at + far, n),
+                pairs(at + 2 * far, n),
+                pairs(at + 3 * far, n),
+                keys_0,
+                keys_1,
+            )
+            add_row(row_offset + r * row_stride, a0, a1, lanes)
+            add_row(row_offset + (r + apart) * row_stride, b0, b1, lanes)
+            add_row(row_offset + (r + 2 * apart) * row_stride, c0, c1, lanes)
+            add_row(row_offset + (r + 3 * apart) * row_stride, d0, d1, lanes)
+            if statistics:
+                for i in range(4):
+                    observe_run(at + i * far, n, width, code, lookup, half, seen, floats, counts)
+        for r in range(4 * apart, rows):
+            at = corner + r * row_bytes
+            a0, a1 = row_sums(pairs(at, n), keys_0, keys_1)
+            add_row(row_offset + r * row_stride, a0, a1, lanes)
+            if statistics:
+                observe_run(at, n, width, code, lookup, half, seen, floats, counts)
+        if n % 2:  # the last word of a row, which has no pair
+            for r in range(rows):
+                word = load(corner + r * row_bytes + 4 * (n - 1), 4)
+                add_row(row_offset + r * row_stride, word * buffer[0, n - 1], word * buffer[1, n - 1], lanes)
