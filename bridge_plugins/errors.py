@@ -15,6 +15,10 @@ class PatchError(BridgePluginsError):
     """A patch could not be applied and strict mode makes that an error."""
 
 
+class NamingError(BridgePluginsError):
+    """A parameter's global name needs a number that nothing gives; the message says which, where, and what helps."""
+
+
 class LayoutError(BridgePluginsError):
     """An engine's or a rank's layout could not be found out, or a probe could not be undone."""
 

@@ -1,8 +1,8 @@
 """Every hook of the project, with its contract. Read this first when you write a plugin.
 
-A plugin is a module (or any object) with functions marked ``@hookimpl`` that carry the names below. It is found
-through the entry-point group ``bridge_plugins``, through ``BRIDGE_PLUGINS=module,module``, or registered in code
-with ``bridge_plugins.plugins.manager().register(plugin)``.
+A plugin is a module (or any object) with functions marked ``@hookimpl`` that carry the names below. It is
+found through the entry-point group ``bridge_plugins``, through ``BRIDGE_PLUGINS=module,module``, or
+registered in code with ``bridge_plugins.plugins.manager().register(plugin)``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pluggy
 if TYPE_CHECKING:
     from bridge_plugins.audit.finding import Finding
     from bridge_plugins.audit.summary import Summary
+    from bridge_plugins.names.context import NameContext
+    from bridge_plugins.names.param_name import ParamName
     from bridge_plugins.patching import Patch
 
 PROJECT = "bridge_plugins"
@@ -28,6 +30,25 @@ def bridge_patches() -> Iterable[Patch]:  # type: ignore[empty-body]
     """Give patches to apply to Megatron Bridge, Megatron Core or torch in this process.
 
     Asked once by ``load()``. A patch whose target module isn't imported yet is applied when it is.
+    """
+
+
+@hookspec(firstresult=True)
+def global_layer_number(name: ParamName, context: NameContext) -> int | None:
+    """Give the 0-based number, in its whole layer stack, of the layer that holds the local parameter `name`.
+
+    Asked for every parameter name with or without a layer, whatever pipeline and expert parallel sizes are,
+    and whatever `global_expert_number` says. None leaves it to the next plugin; the built-in one
+    (`bridge_plugins.names.layers`) is asked last. Must not issue a collective: ranks are asked different
+    names.
+    """
+
+
+@hookspec(firstresult=True)
+def global_expert_number(name: ParamName, context: NameContext) -> int | None:
+    """Give the 0-based number, in its whole layer, of the expert that the local parameter `name` belongs to.
+
+    The same contract as `global_layer_number`; the built-in one is `bridge_plugins.names.experts`.
     """
 
 

@@ -1,4 +1,6 @@
-"""A patch: what it replaces, why, whether it is needed here, and how to take it back to the very same object."""
+"""A patch: what it replaces, why, whether it is needed here, and how to take it back to the very same
+object.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Patch(Protocol):
         """The module that must be imported before the patch can be judged."""
 
     def apply(self) -> tuple[Status, Callable[[], None]]:
-        """Judge and apply; give the status and what takes it back. Must not raise for a target that is gone."""
+        """Judge and apply; give the status and what takes it back. Must not raise for a target that is
+        gone.
+        """
 
 
 def _nothing() -> None:
@@ -65,8 +69,12 @@ def always(_: Any) -> bool:
     return True
 
 
-def wrapping(wrapper: Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]) -> Callable[[Any], Any]:
-    """A replacement that calls ``wrapper(wrapped, instance, args, kwargs)`` and keeps name, signature and docs."""
+def wrapping(
+    wrapper: Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any],
+) -> Callable[[Any], Any]:
+    """A replacement that calls ``wrapper(wrapped, instance, args, kwargs)`` and keeps name, signature and
+    docs.
+    """
     return lambda original: wrapt.FunctionWrapper(original, wrapper)
 
 
@@ -74,16 +82,17 @@ def wrapping(wrapper: Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[s
 class Replace:
     """Puts another object in the place of ``target``.
 
-    ``target`` is ``"module:attribute.attribute"``. ``replacement`` gets the object that stands there and gives the
-    one that shall. ``probe`` gets it too and says whether it has the fault. ``signature`` names the leading
-    parameters that the replacement counts on: a target that doesn't have them is left alone ("refused").
+    ``target`` is ``"module:attribute.attribute"``. ``replacement`` gets the object that stands there and
+    gives the one that shall. ``probe`` gets it too and says whether it has the fault. ``signature`` names the
+    leading parameters that the replacement counts on: a target that doesn't have them is left alone
+    ("refused").
     """
 
     name: str
     target: str
     mends: str
     replacement: Callable[[Any], Any]
-    probe: Callable[[Any], bool] = always
+    probe: Callable[[Any], bool | str] = always
     signature: tuple[str, ...] = ()
 
     @property
@@ -95,7 +104,8 @@ class Replace:
         *path, attribute = self.target.partition(":")[2].split(".")
         for step in path:
             owner = getattr(owner, step, None)
-        # What stands in the owner's own dict (a staticmethod, a class attribute) is what revert must put back.
+        # What stands in the owner's own dict (a staticmethod, a class attribute) is what revert must put
+        # back.
         inherited = attribute not in getattr(owner, "__dict__", {})
         original = getattr(owner, attribute, None)
         if original is None:
@@ -103,7 +113,8 @@ class Replace:
         stored = original if inherited else owner.__dict__[attribute]
         if self.signature and (misfit := _misfit(original, self.signature)):
             return Status(State.REFUSED, f"{self.target} {misfit}"), _nothing
-        if not self.probe(original):
+        found = self.probe(original)
+        if not found:
             return Status(State.NOT_NEEDED, "what is installed does not have the fault"), _nothing
         setattr(owner, attribute, self.replacement(original))
 
@@ -113,12 +124,14 @@ class Replace:
             else:
                 setattr(owner, attribute, stored)
 
-        return Status(State.APPLIED), revert
+        return Status(State.APPLIED, found if isinstance(found, str) else ""), revert
 
 
 @dataclass(frozen=True)
 class Enter:
-    """Enters a context for the rest of the process: for what torch offers as a mode and not as an attribute."""
+    """Enters a context for the rest of the process: for what torch offers as a mode and not as an
+    attribute.
+    """
 
     name: str
     module: str
@@ -128,7 +141,11 @@ class Enter:
     def apply(self) -> tuple[Status, Callable[[], None]]:
         entered = self.context()
         entered.__enter__()
-        return Status(State.APPLIED), lambda: entered.__exit__(None, None, None) and None
+
+        def leave() -> None:
+            entered.__exit__(None, None, None)
+
+        return Status(State.APPLIED), leave
 
 
 def _misfit(function: Any, names: tuple[str, ...]) -> str:

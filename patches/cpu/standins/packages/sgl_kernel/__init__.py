@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 
 def _missing(name: str) -> Callable[..., NoReturn]:
     def kernel(*_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError(f"sgl_kernel.{name} is a stand-in here: it needs the real sgl-kernel and a GPU")
+        raise NotImplementedError(
+            f"sgl_kernel.{name} is a stand-in here: it needs the real sgl-kernel and a GPU"
+        )
 
     kernel.__name__ = name
     return kernel

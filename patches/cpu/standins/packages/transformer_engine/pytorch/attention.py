@@ -55,4 +55,6 @@ class DotProductAttention(TransformerEngineBaseModule):
         k, v = k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)
         causal = "causal" in mask_type
         keep = None if mask is None or causal else ~mask
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, is_causal=causal, scale=self.softmax_scale)
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=keep, is_causal=causal, scale=self.softmax_scale
+        )

@@ -89,5 +89,10 @@ class LayerNormLinear(Linear):
 
     def before(self, x: torch.Tensor) -> torch.Tensor:
         return normalize(
-            x, self.layer_norm_weight, self.layer_norm_bias, self.eps, self.normalization, self.zero_centered_gamma
+            x,
+            self.layer_norm_weight,
+            self.layer_norm_bias,
+            self.eps,
+            self.normalization,
+            self.zero_centered_gamma,
         )

@@ -9,7 +9,12 @@ import torch.nn.functional as F  # noqa: N812
 
 
 def normalize(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: str, zero_centered: bool
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    eps: float,
+    kind: str,
+    zero_centered: bool,
 ) -> torch.Tensor:
     weight = weight + 1 if zero_centered else weight
     if kind == "RMSNorm":
