@@ -32,7 +32,9 @@ class ModelSizes:
                 if getattr(config, name, None) is not None:
                     return int(getattr(config, name))
             if default is None:
-                raise UsageError(f"the model's config ({type(config).__name__}) has none of: {', '.join(names)}")
+                raise UsageError(
+                    f"the model's config ({type(config).__name__}) has none of: {', '.join(names)}"
+                )
             return default
 
         heads = first("num_attention_heads")
@@ -145,7 +147,11 @@ class Topology:
 
     def __str__(self) -> str:
         names = ("tp", "pp", "vpp", "cp", "ep", "etp")
-        sizes = [f"{n.upper()}={getattr(self, n)}" for n in names if getattr(self, n) > 1 or n in ("tp", "pp", "ep")]
+        sizes = [
+            f"{n.upper()}={getattr(self, n)}"
+            for n in names
+            if getattr(self, n) > 1 or n in ("tp", "pp", "ep")
+        ]
         stages = [f"STAGES={','.join(map(str, self.stages))}"] if self.stages else []
         return " ".join([*sizes, *stages, *(["SP"] if self.sp else []), f"WORLD={self.world}"])
 
@@ -170,9 +176,13 @@ class Topology:
                 yield Violation("a dense model has no experts to cut", f"EP={self.ep}, experts=0", "EP=1")
             return
         yield from _divides("experts by EP", "EP", self.ep, model.experts, "experts")
-        yield from _divides("the experts' feed-forward size by ETP", "ETP", self.etp, model.expert_ffn, "expert ffn")
+        yield from _divides(
+            "the experts' feed-forward size by ETP", "ETP", self.etp, model.expert_ffn, "expert ffn"
+        )
         if self.tp > 1 and self.ep > 1 and not self.sp:
-            yield Violation("TP>1 with EP>1 needs sequence parallelism", f"TP={self.tp}, EP={self.ep}, no SP", "SP=1")
+            yield Violation(
+                "TP>1 with EP>1 needs sequence parallelism", f"TP={self.tp}, EP={self.ep}, no SP", "SP=1"
+            )
 
     def _pipeline_violations(self, model: ModelSizes) -> Iterator[Violation]:
         chunks = self.pp * self.vpp
@@ -194,7 +204,9 @@ class Topology:
             )
 
     def _engine_violations(self, model: ModelSizes) -> Iterator[Violation]:
-        yield from _divides("attention heads by the engine's TP", "ENGINE_TP", self.engine_tp, model.heads, "heads")
+        yield from _divides(
+            "attention heads by the engine's TP", "ENGINE_TP", self.engine_tp, model.heads, "heads"
+        )
         if model.kv_heads % self.engine_tp and self.engine_tp % model.kv_heads:
             yield Violation(
                 "the engine's TP divides the key-value heads or is a multiple of them",
@@ -209,13 +221,19 @@ class Topology:
             )
             return
         if not model.experts:
-            yield from _divides("the feed-forward size by the engine's TP", "ENGINE_TP", self.engine_tp, model.ffn, "ffn")
+            yield from _divides(
+                "the feed-forward size by the engine's TP", "ENGINE_TP", self.engine_tp, model.ffn, "ffn"
+            )
             if self.engine_ep > 1:
                 yield Violation(
-                    "a dense model has no experts to cut", f"ENGINE_EP={self.engine_ep}, experts=0", "ENGINE_EP=1"
+                    "a dense model has no experts to cut",
+                    f"ENGINE_EP={self.engine_ep}, experts=0",
+                    "ENGINE_EP=1",
                 )
             return
-        yield from _divides("experts by the engine's EP", "ENGINE_EP", self.engine_ep, model.experts, "experts")
+        yield from _divides(
+            "experts by the engine's EP", "ENGINE_EP", self.engine_ep, model.experts, "experts"
+        )
         expert_tp = self.engine_tp // self.engine_ep
         yield from _divides(
             "the experts' feed-forward size by ENGINE_TP/ENGINE_EP",

@@ -58,7 +58,9 @@ def find_layout(model: nn.Module, load: Load, sources: Sequence[Source]) -> Layo
                     traces.setdefault(held.path, Trace(dtype)).see(plane, held.tensor)
     finally:
         if lost := saved.restore():
-            raise LayoutError(f"after probing the layout {len(lost)} tensors did not come back, first: {lost[0]}")
+            raise LayoutError(
+                f"after probing the layout {len(lost)} tensors did not come back, first: {lost[0]}"
+            )
     blocks = tuple(
         Block(path, carriers[number], box)
         for path, trace in traces.items()

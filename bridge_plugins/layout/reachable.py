@@ -28,7 +28,13 @@ def reachable(model: nn.Module) -> Iterator[Held]:
             for name, tensor in list(getattr(module, place).items()):
                 if not isinstance(tensor, Tensor) or tensor.is_meta or not tensor.numel():
                     continue
-                region = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+                region = (
+                    tensor.device,
+                    tensor.data_ptr(),
+                    tuple(tensor.shape),
+                    tensor.stride(),
+                    tensor.dtype,
+                )
                 if region not in seen:
                     seen.add(region)
                     yield Held(f"{prefix}.{name}" if prefix else name, module, name, tensor)

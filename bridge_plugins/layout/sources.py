@@ -49,7 +49,9 @@ def _header(file: Path) -> dict[str, dict[str, Any]]:
         start = stream.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
         if length > size - 8:
-            raise UsageError(f"{file} is cut or no safetensors file: its header does not fit into {size} bytes")
+            raise UsageError(
+                f"{file} is cut or no safetensors file: its header does not fit into {size} bytes"
+            )
         header: dict[str, dict[str, Any]] = json.loads(stream.read(length))
     header.pop("__metadata__", None)
     end = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)

@@ -45,4 +45,10 @@ def bridge_patches() -> Iterable[Patch]:
 
     # torch.compile has no compiler here, and Megatron's jit_fuser is torch.compile.
     os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
-    return [*standins.PATCHES, *streams.PATCHES, *devices.PATCHES, *random_state.PATCHES, *collectives.PATCHES]
+    return [
+        *standins.PATCHES,
+        *streams.PATCHES,
+        *devices.PATCHES,
+        *random_state.PATCHES,
+        *collectives.PATCHES,
+    ]

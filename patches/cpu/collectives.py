@@ -79,7 +79,12 @@ def _global_rank(group: Any, rank: int) -> int:
 
 PATCHES: list[Patch] = [
     Replace("cpu.all_gather", "torch.distributed:all_gather", "gloo refuses unequal outputs", _all_gather),
-    Replace("cpu.reduce_scatter", "torch.distributed:reduce_scatter", "gloo refuses unequal inputs", _reduce_scatter),
+    Replace(
+        "cpu.reduce_scatter",
+        "torch.distributed:reduce_scatter",
+        "gloo refuses unequal inputs",
+        _reduce_scatter,
+    ),
     Replace("cpu.scatter", "torch.distributed:scatter", "gloo reads views as if contiguous", _scatter),
     Replace(
         "cpu.split_sizes",

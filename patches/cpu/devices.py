@@ -38,10 +38,26 @@ def _set_device(_: Any) -> None:
     pass
 
 
+def _type(original: Any) -> Any:
+    """Megatron's mixed-precision optimizers take a parameter only if its type is spelled ``torch.cuda.…``."""
+
+    def type_(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        said = original(tensor, *args, **kwargs)
+        # Under a TorchFunctionMode the call comes back to us once more: say it once.
+        if not isinstance(said, str) or said.startswith("torch.cuda."):
+            return said
+        return said.replace("torch.", "torch.cuda.", 1)
+
+    return type_
+
+
 PATCHES: list[Patch] = [
     Enter("cpu.device_mode", "torch", "'cuda' hard-coded as a device", CudaMeansCpu),
     Replace("cpu.Tensor.cuda", "torch:Tensor.cuda", "needs a CUDA driver", lambda _: _same),
+    Replace("cpu.Tensor.type", "torch:Tensor.type", "optimizers ask for CUDA tensors by name", _type),
     Replace("cpu.Module.cuda", "torch.nn:Module.cuda", "needs a CUDA driver", lambda _: _same),
-    Replace("cpu.current_device", "torch.cuda:current_device", "needs a CUDA driver", lambda _: _current_device),
+    Replace(
+        "cpu.current_device", "torch.cuda:current_device", "needs a CUDA driver", lambda _: _current_device
+    ),
     Replace("cpu.set_device", "torch.cuda:set_device", "needs a CUDA driver", lambda _: _set_device),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -42,6 +43,11 @@ class Engine:
     def server_info(self) -> dict[str, Any]:
         """The server's arguments and version (``tp_size``, ``ep_size``, ``version``, …)."""
         return self._json("GET", "/get_server_info")
+
+    @functools.cached_property
+    def ranks(self) -> int:
+        """Ranks that want a copy of each bucket: the server's ``tp_size``, in which SGLang counts EP too."""
+        return int(self.server_info()["tp_size"])
 
     def weight_version(self) -> str:
         return str(self.info().get("weight_version"))

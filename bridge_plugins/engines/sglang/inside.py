@@ -77,7 +77,9 @@ def readback(model: torch.nn.Module) -> dict[str, Any]:
     if layout is None:
         raise LayoutError("the layout is not known: start the server with BRIDGE_READBACK=1")
     held = {h.path: h.tensor for h in reachable(model)}
-    parts = [Part(held[block.path], block.box, _stream_dtype(block, held[block.path])) for block in layout.blocks]
+    parts = [
+        Part(held[block.path], block.box, _stream_dtype(block, held[block.path])) for block in layout.blocks
+    ]
     tensors: dict[str, Fingerprint] = {}
     seen: set[tuple[str, Box]] = set()
     for block, fingerprint in zip(layout.blocks, fingerprint_many(parts, statistics=False), strict=True):
@@ -105,4 +107,9 @@ def _stream_dtype(block: Block, tensor: Tensor) -> torch.dtype | None:
 
 def _record(fingerprint: Fingerprint) -> dict[str, Any]:
     boxes = [[*box.size, *box.offset, *box.stride] for box in fingerprint.coverage.boxes]
-    return {"lanes": list(fingerprint.lanes), "boxes": boxes, "lossy": fingerprint.lossy, "dtype": fingerprint.dtype}
+    return {
+        "lanes": list(fingerprint.lanes),
+        "boxes": boxes,
+        "lossy": fingerprint.lossy,
+        "dtype": fingerprint.dtype,
+    }

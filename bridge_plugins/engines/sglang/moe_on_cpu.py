@@ -18,7 +18,9 @@ def forward_of_local_experts(original: Any, layer: Any, x: Tensor, topk_output: 
     if not bool((ids < 0).any()):
         return original(layer, x, topk_output, config)  # type: ignore[no-any-return]
     if config.activation != "silu" or config.apply_router_weight_on_input:
-        raise NotImplementedError(f"expert parallelism on a CPU with activation {config.activation!r}: run it with EP=1")
+        raise NotImplementedError(
+            f"expert parallelism on a CPU with activation {config.activation!r}: run it with EP=1"
+        )
     out = torch.zeros(x.shape, dtype=weights.dtype, device=x.device)
     for expert in range(layer.w13_weight.shape[0]):
         token, slot = (ids == expert).nonzero(as_tuple=True)

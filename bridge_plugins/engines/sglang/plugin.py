@@ -18,13 +18,17 @@ def register() -> None:
         from bridge_plugins.engines.sglang.moe_on_cpu import forward_of_local_experts
 
         HookRegistry.register(
-            "sglang.srt.layers.moe.fused_moe_native.moe_forward_native", forward_of_local_experts, HookType.AROUND
+            "sglang.srt.layers.moe.fused_moe_native.moe_forward_native",
+            forward_of_local_experts,
+            HookType.AROUND,
         )
     if os.environ.get("BRIDGE_READBACK", "0") not in ("", "0"):
         from bridge_plugins.engines.sglang import inside
 
         HookRegistry.register(
-            "sglang.srt.model_executor.model_runner.ModelRunner.load_model", inside.probe_after_load, HookType.AFTER
+            "sglang.srt.model_executor.model_runner.ModelRunner.load_model",
+            inside.probe_after_load,
+            HookType.AFTER,
         )
         HookRegistry.register(
             "sglang.srt.utils.weight_checker.WeightChecker.handle", inside.answer, HookType.AROUND

@@ -15,8 +15,7 @@ from bridge_plugins.patches.cpu import standins, wanted
 # again (as `__mp_main__`) before anything of SGLang. So the stand-in is offered in every one of its processes.
 if wanted():
     os.environ.setdefault("SGLANG_USE_CPU_ENGINE", "1")
-    _offer = standins.offer("sgl_kernel")
-    _offer.__enter__()
+    standins.StandInFinder("sgl_kernel").__enter__()
 
 CPU_ARGUMENTS = (
     "--device", "cpu", "--attention-backend", "torch_native", "--disable-cuda-graph", "--disable-overlap-schedule",

@@ -1,0 +1,16 @@
+"""Many tensors, few causes: names gathered by the layer that they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bridge_plugins.audit.place import OUTSIDE, place_of
+
+
+def by_layer(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """``"layer 3"`` (or the tensor's own name, outside layers) → its names, in model order."""
+    grouped: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (place_of(name).sort_key, name)):
+        place = place_of(name)
+        grouped.setdefault(name if place.layer == OUTSIDE else f"layer {place.layer_number}", []).append(name)
+    return {layer: tuple(members) for layer, members in grouped.items()}

@@ -1,0 +1,48 @@
+"""An HF name, parsed once: which layer, which expert, and the name inside the layer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# The first "<stack>.<number>." is the layer (model.layers.3., visual.blocks.0.); what follows is relative to it.
+_LAYER = re.compile(r"^(?P<layer>(?:[^.]+\.)*?(?:layers|blocks|h)\.(?P<number>\d+))\.(?P<inside>.+)$")
+_EXPERT = re.compile(r"(?:^|\.)experts\.(\d+)\.")
+
+#: Where the tensors outside any layer are counted: embeddings, the final norm, the output layer.
+OUTSIDE = "outside layers"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor stands in its model.
+
+    `layer` is ``model.layers.3`` or `OUTSIDE`; `inside` is the name relative to it, which is what makes "layer 5
+    carries layer 29's weights" a look-up. Numbers are 0-based and global; None where there is none.
+    """
+
+    layer: str
+    inside: str
+    layer_number: int | None = None
+    expert_number: int | None = None
+
+    def __str__(self) -> str:
+        where = [f"layer {self.layer_number}"] if self.layer_number is not None else []
+        where += [f"expert {self.expert_number}"] if self.expert_number is not None else []
+        return " ".join([*where, self.inside])
+
+    @property
+    def sort_key(self) -> tuple[int, str, int]:
+        """Model order: what lies outside of layers first, then stack by stack, layer by layer."""
+        number = -1 if self.layer_number is None else self.layer_number
+        return (self.layer_number is not None, self.layer.rpartition(".")[0], number)
+
+
+def place_of(name: str) -> Place:
+    """Parse an HF name. Any string has a place."""
+    match = _LAYER.match(name)
+    if match is None:
+        return Place(OUTSIDE, name)
+    inside = match["inside"]
+    expert = _EXPERT.search(inside)
+    return Place(match["layer"], inside, int(match["number"]), int(expert[1]) if expert else None)

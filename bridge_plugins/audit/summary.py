@@ -1,0 +1,126 @@
+"""A model's records rolled up by layer, with a header that says what they are records of."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from bridge_plugins.audit.place import place_of
+from bridge_plugins.audit.record import Record
+from bridge_plugins.errors import UsageError
+from bridge_plugins.fingerprint import VERSION, Digest, layer_term, tensor_term
+
+SCHEMA = 1
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a summary is a summary of. `expected` says which source gave the expected names."""
+
+    model: str
+    topology: str
+    version: str
+    stage: str = "hf"
+    rank: int = 0
+    expected: str = ""
+    patches: dict[str, str] = {}
+    packages: dict[str, str] = {}
+    schema: int = SCHEMA
+    fingerprint: int = VERSION
+
+
+class LayerSummary(msgspec.Struct, frozen=True):
+    """One layer: its tensors rolled up. The digest is linear (see `fingerprint.rollup`), `norm` a root of a sum."""
+
+    name: str
+    tensors: int
+    elements: int
+    nbytes: int
+    norm: float
+    absmax: float
+    nonfinite: int
+    digest: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A version of a model: header, layers in model order, and every tensor's record by HF name."""
+
+    header: Header
+    digest: str
+    layers: list[LayerSummary]
+    records: dict[str, Record]
+
+    def write(self, path: Path) -> None:
+        """Write as JSON, atomically: a reader sees the whole file or the one before."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(msgspec.json.encode(self))
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def read_summary(path: Path) -> Summary:
+    """Read what `Summary.write` wrote. Raises `UsageError` naming the file if it is damaged or of a newer schema."""
+    try:
+        summary = msgspec.json.decode(path.read_bytes(), type=Summary)
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path} is no summary: {error}") from error
+    if summary.header.schema > SCHEMA:
+        raise UsageError(f"{path} has schema {summary.header.schema}, this version reads up to {SCHEMA}")
+    return summary
+
+
+def summarize(header: Header, records: Iterable[Record]) -> Summary:
+    """Roll records up: tensors to layers, layers to the model."""
+    by_name = {record.name: record for record in records}
+    grouped: dict[str, list[Record]] = {}
+    for name in sorted(by_name, key=lambda name: place_of(name).sort_key):
+        grouped.setdefault(place_of(name).layer, []).append(by_name[name])
+    digests = {layer: sum((_term(r) for r in members), Digest()) for layer, members in grouped.items()}
+    total = sum((layer_term(layer, digest) for layer, digest in digests.items()), Digest())
+    layers = [_layer(layer, members, digests[layer]) for layer, members in grouped.items()]
+    return Summary(header, str(total), layers, by_name)
+
+
+def package_versions() -> dict[str, str]:
+    """The versions of the packages that a stream depends on, for a header; those that are installed."""
+    found = {}
+    for package in (
+        "megatron-bridge-plugins",
+        "megatron-bridge",
+        "megatron-core",
+        "transformers",
+        "torch",
+        "sglang",
+    ):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _term(record: Record) -> Digest:
+    return tensor_term(place_of(record.name).inside, record.dtype, record.shape, record.lanes)
+
+
+def _layer(name: str, members: list[Record], digest: Digest) -> LayerSummary:
+    return LayerSummary(
+        name=name,
+        tensors=len(members),
+        elements=sum(math.prod(record.shape) for record in members),
+        nbytes=sum(record.nbytes for record in members),
+        norm=sum(record.norm**2 for record in members) ** 0.5,
+        absmax=max(record.absmax for record in members),
+        nonfinite=sum(record.nonfinite for record in members),
+        digest=str(digest),
+    )

@@ -1,0 +1,1 @@
+"""Starting what a run is made of, and leaving nothing behind."""

@@ -1,0 +1,166 @@
+"""One rank of the trainer: load, push version 1, train, push version 2. Started by torchrun, see `__main__`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+import torch.distributed as dist
+from rich.console import Console
+
+import bridge_plugins
+from bridge_plugins.audit import Expected, WeightAudit
+from bridge_plugins.audit.table import layer_table
+from bridge_plugins.engines.sglang.client import Engine
+from bridge_plugins.engines.sync import Synced, WeightSync
+from bridge_plugins.errors import BridgePluginsError, EngineError
+from bridge_plugins.parity import compare, sample
+from bridge_plugins.parity.trainer import trainer_logprobs
+from bridge_plugins.patches import cpu
+from bridge_plugins.topology import Topology
+from examples.bridge_mode import faults, model, training
+
+PROMPTS = ("Alice was beginning to", "There was nothing so very", "Down, down, down.", "The rabbit-hole went")
+NEW_TOKENS = 16
+
+
+class Settings(msgspec.Struct):
+    """What the launcher tells the ranks, in one file."""
+
+    checkpoint: str
+    url: str
+    folder: str
+    topology: dict[str, Any]
+    steps: int
+    learning_rate: float
+    bucket_bytes: int
+    fault: str = ""
+
+
+class Outcome(msgspec.Struct):
+    """What rank 0 tells the launcher at the end."""
+
+    verdict: str
+    exit_status: int
+    findings: list[str]
+
+
+def run(settings: Settings, console: Console) -> Outcome:
+    """The whole of one rank's work."""
+    topology = Topology(**{**settings.topology, "stages": tuple(settings.topology["stages"])})
+    rank, checkpoint = dist.get_rank(), Path(settings.checkpoint)
+    started = time.perf_counter()
+    trainer = model.build(checkpoint, topology, learning_rate=settings.learning_rate)
+    console.print(f"trainer    {topology} over {dist.get_backend()}; {cpu.describe()}")
+    console.print(f"trainer    loaded {checkpoint.name} through the bridge in {time.perf_counter() - started:.1f} s")
+    layers = trainer.chunks[0].config.num_layers
+    if settings.fault:
+        console.print(f"FAULT      {settings.fault}: {faults.FAULTS[settings.fault]}", style="yellow")
+        faults.break_bridge(settings.fault, trainer, layers)
+
+    engine_type = faults.StaleEngine if settings.fault == "stale-engine" else Engine
+    audit = WeightAudit(
+        model=checkpoint.name,
+        topology=str(topology),
+        expected=Expected.from_folder(checkpoint, fingerprints=rank == 0),
+    )
+    sync = WeightSync(audit, [engine_type(settings.url)] if rank == 0 else [], bucket_bytes=settings.bucket_bytes)
+
+    def push(version: str, *, trained: bool) -> Synced:
+        stream = trainer.bridge.export_hf_weights(trainer.chunks, show_progress=False)
+        synced = sync.push(faults.break_stream(settings.fault, stream), version, trained=trained)
+        _show(console, synced)
+        if rank == 0:
+            synced.summary.write(Path(settings.folder) / f"summary-{version}.json")
+        return synced
+
+    synced = push("1", trained=False)
+    if synced.verdict.word == "consistent":
+        _show_parity(console, sync, trainer, checkpoint)
+        data = training.batches(checkpoint)
+        for number in range(1, settings.steps + 1):
+            loss, norm = training.step(trainer, data, torch.cuda.current_device())
+            console.print(f"training   step {number}/{settings.steps}  loss={loss:.4f} grad_norm={norm:.3f}")
+        synced = push("2", trained=settings.steps > 0)
+        _show_parity(console, sync, trainer, checkpoint)
+    verdict = synced.verdict
+    return Outcome(str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings])
+
+
+def _show(console: Console, synced: Synced) -> None:
+    pushed, summary = synced.pushed, synced.summary
+    suspects = {name for finding in synced.verdict.findings for name in finding.names}
+    console.print(layer_table(summary, suspects))
+    rate = f"{pushed.nbytes / 1e6:.1f} MB in {pushed.buckets} buckets, {pushed.seconds:.2f} s"
+    console.print(f"push       version {summary.header.version}: {pushed.tensors} tensors, {rate}")
+    for comparison in synced.comparisons:
+        covered = f"{comparison.compared_bytes:,} of {comparison.total_bytes:,} bytes compared"
+        console.print(
+            f"readback   {comparison.engine}: {len(comparison.mismatched)} of {comparison.tensors} tensors differ, {covered}"
+        )
+        for reason in sorted(set(comparison.not_compared.values())):
+            console.print(f"readback   not compared: {reason}")
+
+
+def _show_parity(console: Console, sync: WeightSync, trainer: model.Trainer, checkpoint: Path) -> None:
+    shared: list[Any] = [None, ""]
+    if sync.engines:
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        try:
+            shared[0] = sample(sync.engines[0], [tokenizer(p)["input_ids"] for p in PROMPTS], new_tokens=NEW_TOKENS)
+        except EngineError as error:
+            shared[1] = str(error)
+    dist.broadcast_object_list(shared, src=0)
+    samples, failure = shared
+    if failure:
+        raise EngineError(failure)
+    console.print(str(compare(samples, trainer_logprobs(trainer.chunks, [one.tokens for one in samples]))))
+
+
+def main() -> None:
+    """Join the other ranks, run, and leave one clear line behind if it fails."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("settings", type=Path)
+    settings = msgspec.json.decode(parser.parse_args().settings.read_bytes(), type=Settings)
+    rank = int(os.environ["RANK"])
+    folder = Path(settings.folder)
+    # One voice: rank 0 speaks; everything else, libraries' chatter too, goes to a file of its own.
+    voice = os.fdopen(os.dup(1), "w") if rank == 0 else open(os.devnull, "w")  # noqa: SIM115, PTH123
+    log = os.open(folder / f"rank-{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    console = Console(file=voice, highlight=False, soft_wrap=True, width=100)
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
+    try:
+        bridge_plugins.load()
+        if not cpu.wanted():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("gloo" if cpu.wanted() else "cpu:gloo,cuda:nccl", timeout=timedelta(minutes=5))
+        outcome = run(settings, console)
+        if rank == 0:
+            (folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))
+        dist.barrier()
+        dist.destroy_process_group()
+    except BaseException as error:
+        known = isinstance(error, BridgePluginsError)
+        line = str(error) if known else f"{type(error).__name__}: {error}"
+        (folder / f"failure-{rank}.txt").write_text(f"{line}\n")
+        raise
+    finally:
+        voice.flush()
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)
