@@ -1,6 +1,4 @@
-"""The built-in answer to `global_layer_number`: a layer's number in its whole stack, from what it knows
-itself.
-"""
+"""The built-in answer to `global_layer_number`: a layer's number, from what it knows itself."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ wins.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import Distribution, DistributionFinder, PackageNotFoundError, version
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +40,12 @@ class StandInFinder:
             return None
         folder = _PACKAGES / name
         return spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder)])
+
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterable[Distribution]:
+        """What ``importlib.metadata.version`` asks: callers that decide by a package's version ask that."""
+        if context.name and context.name.replace("-", "_").lower() == self.package:
+            return (Distribution.at(folder) for folder in _PACKAGES.glob(f"{self.package}-*.dist-info"))
+        return ()
 
 
 #: ``with offer("package"): …``, or entered once for the rest of the process.

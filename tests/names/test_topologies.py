@@ -1,0 +1,135 @@
+"""Names, import and export on real ranks: right with the patch, and seen to be wrong without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.names.conftest import Coded
+from tests.stacks.ranks import RankError, Ranks
+
+CHECK = "tests.names.case:check"
+WRAPPED: dict[str, Any] = {"world": 4, "topology": {"pp": 2, "ep": 2}}
+NOTHING = {"names": 0, "import": 0, "export": 0}
+
+
+@pytest.mark.parametrize(
+    ("family", "topology", "provider"),
+    [
+        pytest.param("qwen3_moe", {"pp": 2, "ep": 2}, {}, id="grouped experts"),
+        pytest.param("qwen3_moe", {"ep": 2}, {}, id="EP without PP"),
+        pytest.param("qwen3_moe", {"pp": 2}, {}, id="PP without EP"),
+        pytest.param("qwen3_moe", {"pp": 2, "ep": 2}, {"moe_grouped_gemm": False}, id="SequentialMLP"),
+        pytest.param("qwen3_moe", {"tp": 2, "ep": 2, "etp": 2}, {}, id="expert TP"),
+        pytest.param("qwen3_moe", {"pp": 2, "vpp": 2, "ep": 2}, {}, id="virtual stages"),
+        pytest.param("qwen3_moe", {"pp": 2, "ep": 2, "stages": [3, 1]}, {}, id="uneven stages"),
+        pytest.param("deepseek_v3", {"pp": 2, "ep": 2}, {}, id="MLA, dense first layer, shared experts"),
+        pytest.param("qwen3", {"tp": 2, "pp": 2}, {}, id="dense"),
+    ],
+)
+def test_each_rank_holds_what_its_names_say(
+    ranks: Ranks, coded_checkpoint: Coded, family: str, topology: dict[str, Any], provider: dict[str, Any]
+) -> None:
+    folder = str(coded_checkpoint(family))
+    world = _world(topology)
+    for rank, report in enumerate(
+        ranks(CHECK, world=world, checkpoint=folder, topology=topology, provider=provider)
+    ):
+        assert report["parameters"] > 10
+        assert report["counts"] == NOTHING, f"rank {rank}: {report}"
+
+
+@pytest.mark.parametrize(("plugin", "kind"), [("layer_numbers", "layer"), ("expert_numbers", "expert")])
+def test_a_number_that_no_plugin_gives_is_an_error(
+    ranks: Ranks, coded_checkpoint: Coded, plugin: str, kind: str
+) -> None:
+    with pytest.raises(
+        RankError, match=rf"NamingError: .* on rank \d .*no plugin gives its global {kind} number"
+    ):
+        ranks(
+            CHECK,
+            world=4,
+            checkpoint=str(coded_checkpoint("qwen3_moe")),
+            topology={"pp": 2, "ep": 2},
+            off=[plugin],
+        )
+
+
+@pytest.mark.parametrize(
+    ("plugin", "topology"), [("layer_numbers", {"ep": 2}), ("expert_numbers", {"pp": 2})]
+)
+def test_where_nothing_is_cut_along_its_axis_a_hook_may_be_off(
+    ranks: Ranks, coded_checkpoint: Coded, plugin: str, topology: dict[str, Any]
+) -> None:
+    folder = str(coded_checkpoint("qwen3_moe"))
+    for report in ranks(CHECK, world=2, checkpoint=folder, topology=topology, off=[plugin]):
+        assert report["counts"] == NOTHING
+
+
+def numbers(checkpoint: str, topology: dict[str, Any], off: str) -> list[dict[str, Any]]:
+    """What the two hooks answer for each parameter of this rank with one plugin off, beside the truth."""
+    import torch.distributed as dist
+
+    from bridge_plugins.names.context import NameContext
+    from bridge_plugins.names.param_name import ParamName
+    from bridge_plugins.plugins import manager
+    from bridge_plugins.topology import Topology
+    from tests.names import truth
+    from tests.stacks.trainer import build
+
+    sizes = Topology(**topology)
+    trainer = build(checkpoint, sizes, load=False)
+    manager().unregister(name=off)
+    context, hook = NameContext(trainer.model, trainer.model[0].config), manager().hook
+    found = []
+    for local, _ in trainer.model[0].named_parameters():
+        name = ParamName.parse(local)
+        wanted = ParamName.parse(truth.global_name(str(name), sizes, dist.get_rank(), 0, layers=4, experts=8))
+        found.append(
+            {
+                "layer": [hook.global_layer_number(name=name, context=context), wanted.layer],
+                "expert": [hook.global_expert_number(name=name, context=context), wanted.expert],
+            }
+        )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("off", "dead", "alive"), [("layer_numbers", "layer", "expert"), ("expert_numbers", "expert", "layer")]
+)
+def test_each_hook_answers_whether_the_other_is_there_or_not(
+    ranks: Ranks, coded_checkpoint: Coded, off: str, dead: str, alive: str
+) -> None:
+    folder = str(coded_checkpoint("qwen3_moe"))
+    for answers in ranks(
+        "tests.names.test_topologies:numbers",
+        world=4,
+        checkpoint=folder,
+        topology={"pp": 2, "ep": 2},
+        off=off,
+    ):
+        assert all(answer[alive][0] == answer[alive][1] for answer in answers)
+        assert any(answer[alive][1] is not None for answer in answers)
+        assert all(answer[dead][0] is None for answer in answers)
+
+
+def test_layers_in_another_class_keep_their_place(ranks: Ranks, coded_checkpoint: Coded) -> None:
+    case = {**WRAPPED, "checkpoint": str(coded_checkpoint("qwen3_moe")), "wrapper": "same names"}
+    assert all(report["counts"] == NOTHING for report in ranks(CHECK, **case))
+    stock = ranks(CHECK, **case, stock=True)
+    assert all(report["counts"]["names"] for report in stock[2:])  # stage 1, without a word
+    assert all(report["counts"]["import"] for report in stock[2:])
+
+
+def test_checkpointed_layers_keep_their_place(ranks: Ranks, coded_checkpoint: Coded) -> None:
+    case = {**WRAPPED, "checkpoint": str(coded_checkpoint("qwen3_moe")), "wrapper": "checkpoint"}
+    assert all(report["counts"] == NOTHING for report in ranks(CHECK, **case))
+    with pytest.raises(RankError, match="No mapping found"):
+        ranks(CHECK, **case, stock=True)
+
+
+def _world(topology: dict[str, Any]) -> int:
+    from bridge_plugins.topology import Topology
+
+    return Topology(**{**topology, "stages": tuple(topology.get("stages", ()))}).world
