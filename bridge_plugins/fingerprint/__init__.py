@@ -9,6 +9,8 @@ from bridge_plugins.fingerprint.coverage import Coverage, CoverageReport
 from bridge_plugins.fingerprint.keys import VERSION
 from bridge_plugins.fingerprint.part import Part
 from bridge_plugins.fingerprint.rollup import Digest, layer_term, tensor_term
+from bridge_plugins.fingerprint.stream import FingerprintStream
+from bridge_plugins.fingerprint.table import FingerprintTable
 from bridge_plugins.fingerprint.value import Fingerprint, Statistics
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "CoverageReport",
     "Digest",
     "Fingerprint",
+    "FingerprintStream",
+    "FingerprintTable",
     "Part",
     "Statistics",
     "fingerprint",

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from bridge_plugins.fingerprint.box import Box, Pair
 from bridge_plugins.fingerprint.coverage import rows_and_cols
-from bridge_plugins.fingerprint.part import Part, resolve
-from bridge_plugins.fingerprint.reference import fingerprint_reference
+from bridge_plugins.fingerprint.part import Part
+from bridge_plugins.fingerprint.table import FingerprintTable
 from bridge_plugins.fingerprint.value import Fingerprint
 
 
@@ -47,5 +47,6 @@ def fingerprint(
 
 def fingerprint_many(parts: Iterable[Part | Tensor], *, statistics: bool = True) -> list[Fingerprint]:
     """The fingerprints of many tensors or parts, in order; see `fingerprint` and `Part`."""
-    blocks = [resolve(part if isinstance(part, Part) else Part(part)) for part in parts]
-    return [fingerprint_reference(b.view, b.box, b.held, b.taken, statistics) for b in blocks]
+    listed = [part if isinstance(part, Part) else Part(part) for part in parts]
+    table = FingerprintTable(listed, statistics=statistics)
+    return table.run([part.tensor for part in listed]).read()

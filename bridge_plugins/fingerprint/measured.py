@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge_plugins.fingerprint.coverage import Coverage
-from bridge_plugins.fingerprint.part import Block
 from bridge_plugins.fingerprint.value import Fingerprint, Statistics
 
 
@@ -49,14 +47,10 @@ class Measured:
         self.sum_of_squares[at] = other.sum_of_squares
         self.counts[at] = other.counts
 
-    def fingerprints(self, blocks: list[Block], statistics: bool) -> list[Fingerprint]:
-        """The values, one per block."""
-        columns = (self.lanes, self.absmax, self.sum_of_squares, self.counts)
-        out = []
-        for block, lanes, absmax, squares, (zeros, nans, infs, lossy) in zip(
-            blocks, *(column.tolist() for column in columns), strict=True
-        ):
-            stats = Statistics(absmax, squares, zeros, nans, infs) if statistics else None
-            coverage = Coverage((block.box.place,))
-            out.append(Fingerprint(tuple(lanes), block.taken.name, coverage, stats, lossy))
-        return out
+    def set(self, index: int, value: Fingerprint) -> None:
+        """Write one entry."""
+        stats = value.statistics or Statistics()
+        self.lanes[index] = value.lanes
+        self.absmax[index] = stats.absmax
+        self.sum_of_squares[index] = stats.sum_of_squares
+        self.counts[index] = (stats.zeros, stats.nans, stats.infs, value.lossy)

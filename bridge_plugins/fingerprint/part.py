@@ -36,6 +36,7 @@ class Block:
     box: Box
     held: Format
     taken: Format
+    whole: bool  # the whole tensor, which is the whole HF tensor, as it is held
 
 
 def resolve(part: Part) -> Block:
@@ -62,7 +63,7 @@ def resolve(part: Part) -> Block:
     view = tensor.reshape(size)
     box = part.box
     if box is None:
-        return Block(view, Box(size), held, taken)
+        return Block(view, Box(size), held, taken, whole=held == taken)
     if box.transposed:
         view, size = view.t(), Pair(size.cols, size.rows)
     last = [box.local_offset[a] + (box.size[a] - 1) * box.local_stride[a] for a in (0, 1)]
@@ -72,4 +73,6 @@ def resolve(part: Part) -> Block:
         )
     rows = slice(box.local_offset.rows, last[0] + 1, box.local_stride.rows)
     cols = slice(box.local_offset.cols, last[1] + 1, box.local_stride.cols)
-    return Block(view[rows, cols] if box.count else view[:0, :0].reshape(box.size), box, held, taken)
+    return Block(
+        view[rows, cols] if box.count else view[:0, :0].reshape(box.size), box, held, taken, whole=False
+    )

@@ -21,11 +21,6 @@ _UNIT: Final = 4 << 20
 """Bytes of a block that one thread takes at once: enough to hide a thread's overhead, and small for balance."""
 
 
-def supports(held: Format, taken: Format) -> bool:
-    """Whether this path takes elements of one format as another."""
-    return held == taken or (held.name, taken.name) == ("float32", "bfloat16")
-
-
 def cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

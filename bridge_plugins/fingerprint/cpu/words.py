@@ -10,7 +10,6 @@ from bridge_plugins.fingerprint.cpu.jit import compiled, pointer
 from bridge_plugins.fingerprint.cpu.lanes import fill_word_keys, four_row_sums, row_keys, row_sums
 from bridge_plugins.fingerprint.cpu.statistics import (
     FLOAT32,
-    LOOKUP,
     observe,
     observe_bytes,
     observe_floats,

@@ -1,0 +1,130 @@
+"""Weights at rest: many blocks in one launch for each element format and tile shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bridge_plugins.fingerprint.cuda.kernels import table_elements, table_words
+from bridge_plugins.fingerprint.cuda.outputs import BlockOutputs, TileOutputs
+from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
+from bridge_plugins.fingerprint.cuda.variant import Variant, constants, limit, variants
+from bridge_plugins.fingerprint.formats import Format
+from bridge_plugins.fingerprint.geometry import ADDRESS, COLS, ROW_OFFSET, ROW_STRIDE, ROWS, Table64
+
+ALIGNMENT: Final = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """One kernel over some tiles: int32, n × 4, on the device: block, first row, first word or element, 0."""
+
+    variant: Variant
+    held: Format
+    taken: Format
+    first_tile: int
+    tiles: Tensor
+
+
+class DeviceTable:
+    """A table of blocks of one device, made once; `run` reads them all, wherever they lie by then.
+
+    Args:
+        table: see `geometry`.
+        formats: of each block: in memory, and taken as.
+        device: where the blocks lie.
+        statistics: whether to compute them too.
+    """
+
+    def __init__(
+        self, table: Table64, formats: list[tuple[Format, Format]], device: torch.device, statistics: bool
+    ) -> None:
+        self._device = device
+        self._statistics = statistics
+        self._addresses = table[:, ADDRESS].copy()
+        self._blocks = torch.from_numpy(table).to(device)
+        self._launches: list[Launch] = []
+        ranges = np.zeros((len(table), 2), np.int64)
+        tiles_so_far = 0
+        for pair in dict.fromkeys(formats):
+            members = np.array([index for index, other in enumerate(formats) if other == pair])
+            for variant, chosen in variants(table[members], *pair).items():
+                tiles, counts = cut(table, members[chosen], variant, pair[0])
+                ends = tiles_so_far + np.cumsum(counts)
+                ranges[members[chosen]] = np.stack([ends - counts, ends], axis=1)
+                on_device = torch.from_numpy(tiles).to(device)
+                self._launches.append(Launch(variant, *pair, tiles_so_far, on_device))
+                tiles_so_far += len(tiles)
+        self._ranges = torch.from_numpy(ranges).to(device)
+        self._tiles = tiles_so_far
+        rows = table[:, ROW_OFFSET] + table[:, ROWS] * table[:, ROW_STRIDE]
+        self._rows = int(rows.max()) if len(rows) else 0
+
+    def run(self, addresses: NDArray[np.int64]) -> BlockOutputs:
+        """Queue the pass on the current stream. `addresses`: of the blocks now, in bytes, int64.
+
+        Raises ValueError if a block lies less aligned than when the table was made.
+        """
+        if ((addresses - self._addresses) % ALIGNMENT).any():
+            raise ValueError(f"a tensor moved by no multiple of {ALIGNMENT} bytes; make the table anew")
+        staged = torch.from_numpy(addresses)
+        if self._device.type == "cuda":
+            # Pinned memory that torch's allocator keeps until the copy is done: no wait, and no race.
+            staged = staged.pin_memory()
+        on_device = staged.to(self._device, non_blocking=True)
+        out = TileOutputs.empty(self._tiles, self._device)
+        for launch in self._launches:
+            self._queue(launch, on_device, out)
+        return out.add_up(self._ranges, self._statistics)
+
+    def _queue(self, launch: Launch, addresses: Tensor, out: TileOutputs) -> None:
+        shape = launch.variant.shape
+        at = slice(launch.first_tile, launch.first_tile + len(launch.tiles))
+        outputs = (out.lanes[at], out.floats[at], out.counts[at])
+        how = constants(launch.taken)
+        if launch.variant.by_words:
+            keys = row_key_table(self._device, self._rows)
+            table_words[(len(launch.tiles),)](
+                *(launch.tiles, self._blocks, addresses, self._blocks if keys is None else keys, *outputs),
+                **how,
+                LIMIT=limit(launch.taken),
+                STATISTICS=self._statistics,
+                KEY_TABLE=keys is not None,
+                ALIGNED=launch.variant.aligned,
+                BR=shape.rows,
+                RB=shape.step,
+                BW=shape.cols,
+                num_warps=shape.warps,
+            )
+        else:
+            table_elements[(len(launch.tiles),)](
+                *(launch.tiles, self._blocks, addresses, *outputs),
+                HELD=launch.held.bits,
+                **how,
+                STATISTICS=self._statistics,
+                RB=shape.rows,
+                CB=shape.cols,
+                num_warps=shape.warps,
+            )
+
+
+def cut(
+    table: Table64, members: NDArray[np.int64], variant: Variant, held: Format
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The tiles of the blocks `members`, block by block and row by row, and how many each block has."""
+    across = table[members, COLS] * held.bytes // 4 if variant.by_words else table[members, COLS]
+    rows_of_tiles = -(-table[members, ROWS] // variant.shape.rows)
+    cols_of_tiles = -(-across // variant.shape.cols)
+    counts = rows_of_tiles * cols_of_tiles
+    which = np.repeat(np.arange(len(members)), counts)
+    nth = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    tiles = np.zeros((len(which), 4), np.int32)
+    tiles[:, 0] = members[which]
+    tiles[:, 1] = nth // cols_of_tiles[which] * variant.shape.rows
+    tiles[:, 2] = nth % cols_of_tiles[which] * variant.shape.cols
+    return tiles, counts

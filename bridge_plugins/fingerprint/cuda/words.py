@@ -1,0 +1,159 @@
+# ruff: noqa: N803, N806 — constexpr parameters are written in capitals, as in Triton's own kernels
+"""One tile of a block whose rows lie in memory as runs of 32-bit words: lanes and statistics in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from bridge_plugins.fingerprint.cuda.decode import number, observe
+from bridge_plugins.fingerprint.cuda.keys import COL_0, COL_1, ROW_0, ROW_1, key
+
+
+@triton.jit
+def words_tile(
+    corner: Any,  # pointer to uint32: the tile's first word
+    row_words: Any,  # int32: from row to row
+    rows: Any,  # int32: of the tile
+    words: Any,  # int32: of the tile's rows; the tile takes BW of them at most
+    first_row: Any,  # int64: the tile's place in the whole tensor
+    row_stride: Any,  # int64
+    first_word: Any,  # int64
+    key_table: Any,  # pointer to int64: both lanes' row keys, low half lane 0; read if KEY_TABLE
+    lanes: Any,  # pointer to int64: this tile's two lanes
+    floats: Any,  # pointer to float64: absmax, sum of squares
+    counts: Any,  # pointer to int32: zeros, NaN, Inf, lossy
+    BITS: tl.constexpr,
+    KIND: tl.constexpr,
+    MANTISSA: tl.constexpr,
+    BIAS: tl.constexpr,
+    LIMIT: tl.constexpr,  # see `variant.limit`
+    STATISTICS: tl.constexpr,
+    KEY_TABLE: tl.constexpr,
+    RB: tl.constexpr,  # rows at a time
+    BW: tl.constexpr,  # words of a row
+) -> Any:
+    """Lanes of a tile, stored; its statistics too."""
+    # Numbers are read from their magnitude's bits, moved to where float32 has its exponent, times SCALE.
+    FAST: tl.constexpr = STATISTICS and BITS <= 32 and (KIND == "IEEE" or KIND == "FN")
+    PER_WORD: tl.constexpr = 32 // BITS if BITS <= 32 else 1
+    MAGNITUDE: tl.constexpr = (1 << (BITS - 1)) - 1 if BITS <= 32 else 0
+    ONES: tl.constexpr = 0xFFFFFFFF // ((1 << BITS) - 1) if BITS <= 32 else 0
+    SIGNS: tl.constexpr = ONES << (BITS - 1) if BITS <= 32 else 0
+    SCALE: tl.constexpr = 2.0 ** (127 - BIAS)
+
+    cols = tl.arange(0, BW)
+    lane_0 = tl.zeros((RB, BW), tl.uint64)
+    lane_1 = tl.zeros((RB, BW), tl.uint64)
+    largest = tl.zeros((RB, BW), tl.float32)
+    squares = tl.zeros((RB, BW), tl.float32)
+    zeros = tl.zeros((RB, BW), tl.uint32)
+    for start in range(0, rows, RB):
+        row = start + tl.arange(0, RB)
+        mask = (row < rows)[:, None] & (cols < words)[None, :]
+        w = tl.load(
+            corner + row[:, None] * row_words + cols[None, :],
+            mask=mask,
+            other=0,
+            eviction_policy="evict_first",
+        )
+        place = first_row + row * row_stride
+        if KEY_TABLE:
+            both = tl.load(key_table + place, mask=row < rows, other=0).to(tl.uint64, bitcast=True)
+            key_0, key_1 = both & 0xFFFFFFFF, both >> 32
+        else:
+            key_0, key_1 = key(place, ROW_0), key(place, ROW_1)
+        lane_0 += w.to(tl.uint64) * key_0[:, None]
+        lane_1 += w.to(tl.uint64) * key_1[:, None]
+        if FAST:
+            # In each element's field, sign bit - magnitude has the sign bit set for zero alone.
+            magnitudes = w & (SIGNS ^ 0xFFFFFFFF)
+            zeros += ((SIGNS - magnitudes) >> (BITS - 1)) & ONES
+            for i in tl.static_range(PER_WORD):
+                if BITS == 16 and MANTISSA == 7 and i == 1:
+                    bits = w & 0xFFFF0000  # one instruction less for bfloat16, whose sign is squared away
+                elif BITS == 16 and MANTISSA == 7:
+                    bits = w << 16
+                else:
+                    bits = ((magnitudes >> (i * BITS)) & MAGNITUDE) << (23 - MANTISSA)
+                x = bits.to(tl.float32, bitcast=True)
+                if SCALE != 1.0:
+                    x = x * SCALE
+                largest = tl.maximum(largest, tl.abs(x))
+                squares += x * x
+    word = first_word + cols
+    tl.store(lanes, tl.sum(tl.sum(lane_0, 0) * key(word, COL_0), 0).to(tl.int64, bitcast=True))
+    tl.store(lanes + 1, tl.sum(tl.sum(lane_1, 0) * key(word, COL_1), 0).to(tl.int64, bitcast=True))
+    tl.store(counts + 3, 0)
+    if STATISTICS:
+        sound = False
+        if FAST:
+            most = tl.max(tl.max(largest, 1), 0)
+            total = tl.sum(tl.sum(squares, 1), 0)
+            # NaN and Inf read as numbers at or above the limit, or make the sum NaN. Smaller squares vanish.
+            sound = (total == total) & ((most == 0) | ((most > 2.0**-40) & (most < LIMIT)))
+            if sound:
+                zero = tl.zeros((RB, BW), tl.uint32)
+                for i in tl.static_range(PER_WORD):
+                    zero += (zeros >> (i * BITS)) & ((1 << BITS) - 1)
+                # Words that the mask left out read as zeros.
+                seen = tl.cdiv(rows, RB) * RB * BW
+                there = rows * tl.minimum(words, BW)
+                tl.store(floats, most.to(tl.float64))
+                tl.store(floats + 1, total.to(tl.float64))
+                count = tl.sum(tl.sum(zero.to(tl.int32), 1), 0)
+                tl.store(counts, count - (seen - there) * PER_WORD)
+                tl.store(counts + 1, 0)
+                tl.store(counts + 2, 0)
+        if not sound:
+            exact_statistics(
+                corner, row_words, rows, words, floats, counts, BITS, KIND, MANTISSA, BIAS, RB, BW
+            )
+
+
+@triton.jit
+def exact_statistics(
+    corner: Any,
+    row_words: Any,
+    rows: Any,
+    words: Any,
+    floats: Any,
+    counts: Any,
+    BITS: tl.constexpr,
+    KIND: tl.constexpr,
+    MANTISSA: tl.constexpr,
+    BIAS: tl.constexpr,
+    RB: tl.constexpr,
+    BW: tl.constexpr,
+) -> Any:
+    """Statistics of a tile element by element in float64: of integers, and of floats that hold NaN or Inf."""
+    if BITS == 8:
+        base = corner.to(tl.pointer_type(tl.uint8))
+    elif BITS == 16:
+        base = corner.to(tl.pointer_type(tl.uint16))
+    elif BITS == 32:
+        base = corner
+    else:
+        base = corner.to(tl.pointer_type(tl.uint64))
+    N: tl.constexpr = BW * 32 // BITS
+    cols = tl.arange(0, N)
+    absmax = tl.zeros((RB, N), tl.float64)
+    squares = tl.zeros((RB, N), tl.float64)
+    zeros = tl.zeros((RB, N), tl.int32)
+    nans = tl.zeros((RB, N), tl.int32)
+    infs = tl.zeros((RB, N), tl.int32)
+    for start in range(0, rows, RB):
+        row = start + tl.arange(0, RB)
+        mask = (row < rows)[:, None] & (cols < words * 4 // (BITS // 8))[None, :]
+        bits = tl.load(
+            base + row[:, None] * (row_words * 4 // (BITS // 8)) + cols[None, :], mask=mask, other=0
+        )
+        x = number(bits, BITS, KIND, MANTISSA, BIAS)
+        absmax, squares, zeros, nans, infs = observe(x, mask, absmax, squares, zeros, nans, infs)
+    tl.store(floats, tl.max(tl.max(absmax, 1), 0))
+    tl.store(floats + 1, tl.sum(tl.sum(squares, 1), 0))
+    tl.store(counts, tl.sum(tl.sum(zeros, 1), 0))
+    tl.store(counts + 1, tl.sum(tl.sum(nans, 1), 0))
+    tl.store(counts + 2, tl.sum(tl.sum(infs, 1), 0))

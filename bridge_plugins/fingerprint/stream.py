@@ -1,0 +1,78 @@
+"""Tensors of a stream: each is read as it passes, and none is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bridge_plugins.fingerprint.backend import Backend, backend_of
+from bridge_plugins.fingerprint.box import Box
+from bridge_plugins.fingerprint.geometry import ADDRESS, geometry
+from bridge_plugins.fingerprint.part import Block, Part, resolve
+from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
+from bridge_plugins.fingerprint.readers import Result, reader
+from bridge_plugins.fingerprint.value import Fingerprint
+
+if TYPE_CHECKING:
+    from bridge_plugins.fingerprint.cuda.stream import DeviceStream
+
+
+class FingerprintStream:
+    """Fingerprints of tensors that come one by one and may be freed or overwritten once they were added.
+
+    A CUDA tensor costs one launch on the current stream and no wait; work queued there afterwards, a copy or a
+    free, comes after it. A CPU tensor is read at once.
+
+    Args:
+        statistics: compute them in the same pass.
+    """
+
+    def __init__(self, *, statistics: bool = True) -> None:
+        self._statistics = statistics
+        self._clear()
+
+    def _clear(self) -> None:
+        self._places: list[Place] = []
+        self._results: list[tuple[list[int], Result]] = []
+        self._devices: dict[torch.device, tuple[DeviceStream, list[int]]] = {}
+
+    def add(self, tensor: Tensor, *, at: Box | None = None, as_dtype: torch.dtype | None = None) -> None:
+        """Read a tensor, or a block of it, at its place; see `fingerprint` for the arguments and what is raised."""
+        if at is None and as_dtype is None and tensor.device in self._devices:
+            stream, indices = self._devices[tensor.device]
+            place = stream.add_whole(tensor)
+            if place is not None:
+                indices.append(len(self._places))
+                self._places.append(place)
+                return
+        self._add(resolve(Part(tensor, at, as_dtype)), tensor)
+
+    def _add(self, block: Block, tensor: Tensor) -> None:
+        index = len(self._places)
+        backend = backend_of(block)
+        if backend is Backend.CUDA:
+            stream, indices = self._device(tensor.device)
+            stream.add(block, tensor)
+            indices.append(index)
+        else:
+            read = reader(backend, tensor.device, [block], self._statistics)
+            self._results.append(([index], read(geometry([block])[:, ADDRESS], [block.view])))
+        self._places.append(Place(block.box.place, block.taken.name))
+
+    def _device(self, device: torch.device) -> tuple[DeviceStream, list[int]]:
+        if device not in self._devices:
+            from bridge_plugins.fingerprint.cuda.stream import DeviceStream
+
+            self._devices[device] = (DeviceStream(device, self._statistics), [])
+        return self._devices[device]
+
+    def read(self) -> list[Fingerprint]:
+        """Wait, and take the fingerprints of all tensors added since the last read to the host, in order."""
+        results = [(np.array(indices), result) for indices, result in self._results]
+        results += [(np.array(indices), stream.read) for stream, indices in self._devices.values()]
+        pending = PendingFingerprints(self._places, results, self._statistics)
+        self._clear()
+        return pending.read()
