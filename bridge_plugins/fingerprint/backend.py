@@ -1,4 +1,4 @@
-"""Which path takes a block: numba on the CPU, Triton on CUDA, the reference for the rest. Never a wrong number."""
+"""Which path takes a block: numba on the CPU, Triton on CUDA, the reference for the rest."""
 
 from __future__ import annotations
 

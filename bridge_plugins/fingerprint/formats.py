@@ -22,7 +22,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A dtype's name, its width in bits, and how its bits read; for floats, mantissa bits and exponent bias."""
+    """A dtype's name, its width, and how its bits read; for floats, mantissa bits and exponent bias."""
 
     name: str
     bits: int

@@ -23,8 +23,10 @@ def geometry(blocks: Iterable[Block]) -> Table64:
         view, box, width = block.view, block.box, block.held.bytes
         steps = view.stride()
         rows.append(
-            (view.data_ptr(), steps[0] * width, steps[1] * width, *box.size)
-            + (box.offset[0], box.stride[0], box.offset[1], box.stride[1])
+            (
+                *(view.data_ptr(), steps[0] * width, steps[1] * width, *box.size),
+                *(box.offset[0], box.stride[0], box.offset[1], box.stride[1]),
+            )
         )
     return np.array(rows, np.int64).reshape(-1, FIELDS)
 
@@ -34,6 +36,8 @@ def lies_in_words(table: Table64, width: int) -> NDArray[np.bool_]:
 
     True for neighbouring columns in memory and in the tensor that begin at a word of the tensor.
     """
-    dense = (table[:, COL_BYTES] == width) & (table[:, COL_STRIDE] == 1) | (table[:, COLS] == 1)
-    starts_word: NDArray[np.bool_] = table[:, COL_OFFSET] * width % 4 == 0
-    return dense & starts_word
+    dense: NDArray[np.bool_] = (table[:, COL_BYTES] == width) & (table[:, COL_STRIDE] == 1) | (
+        table[:, COLS] == 1
+    )
+    dense &= table[:, COL_OFFSET] * width % 4 == 0
+    return dense

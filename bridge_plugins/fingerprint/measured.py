@@ -32,7 +32,7 @@ class Measured:
         return Measured(np.zeros((n, 2), np.uint64), np.zeros(n), np.zeros(n), np.zeros((n, 4), np.int64))
 
     def add_up(self, starts: NDArray[np.int64]) -> Measured:
-        """Sum neighbouring entries, in order: entries starts[i] to starts[i + 1] become entry i; none is empty."""
+        """Sum neighbouring entries, in order: starts[i] to starts[i + 1] become entry i; none is empty."""
         return Measured(
             np.add.reduceat(self.lanes, starts, axis=0),
             np.maximum.reduceat(self.absmax, starts),

@@ -1,6 +1,6 @@
 """The linear roll-up: tensors to layers, layers to the model. Terms add over shards, ranks and in any order.
 
-layer = Σ over its tensors  N(t) · F(t)  mod 2^64        N(t): odd key of (name inside the layer, dtype, shape)
+layer = Σ over its tensors  N(t) · F(t)  mod 2^64        N(t): odd key of (name in the layer, dtype, shape)
 model = Σ over its layers   N(l) · layer(l)  mod 2^64    N(l): odd key of the layer's name
 """
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class FingerprintStream:
     """Fingerprints of tensors that come one by one and may be freed or overwritten once they were added.
 
-    A CUDA tensor costs one launch on the current stream and no wait; work queued there afterwards, a copy or a
-    free, comes after it. A CPU tensor is read at once.
+    A CUDA tensor costs one launch on the current stream and no wait; work queued there afterwards, a copy or
+    a free, comes after it. A CPU tensor is read at once.
 
     Args:
         statistics: compute them in the same pass.
@@ -40,7 +40,7 @@ class FingerprintStream:
         self._devices: dict[torch.device, tuple[DeviceStream, list[int]]] = {}
 
     def add(self, tensor: Tensor, *, at: Box | None = None, as_dtype: torch.dtype | None = None) -> None:
-        """Read a tensor, or a block of it, at its place; see `fingerprint` for the arguments and what is raised."""
+        """Read a tensor, or a block of it, at its place; arguments and errors as of `fingerprint`."""
         if at is None and as_dtype is None and tensor.device in self._devices:
             stream, indices = self._devices[tensor.device]
             place = stream.add_whole(tensor)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bridge_plugins.fingerprint.backend import Backend, backend_of
@@ -54,7 +55,7 @@ class FingerprintTable:
         for index, (slot, block) in enumerate(zip(self._slots, blocks, strict=True)):
             backend = Backend.REFERENCE if slot.offset is None else backend_of(block)
             members.setdefault((backend, slot.device), []).append(index)
-        self._readers: list[tuple[np.ndarray, Reader]] = [
+        self._readers: list[tuple[NDArray[np.int64], Reader]] = [
             (np.array(indices), reader(backend, device, [blocks[index] for index in indices], statistics))
             for (backend, device), indices in members.items()
         ]
@@ -69,17 +70,18 @@ class FingerprintTable:
         addresses = np.empty(len(self._slots), np.int64)
         for index, (slot, tensor) in enumerate(zip(self._slots, tensors, strict=True)):
             if not slot.fits(tensor):
-                raise ValueError(
-                    f"tensor {index} is {tuple(tensor.shape)} {tensor.dtype} on {tensor.device}, strides "
-                    f"{tensor.stride()}; the table was made for {tuple(slot.shape)} {slot.dtype} on {slot.device}, "
-                    f"strides {slot.stride}"
-                )
+                raise ValueError(f"tensor {index} is {_told(tensor)}; the table was made for {_told(slot)}")
             addresses[index] = tensor.data_ptr() + (slot.offset or 0)
         queued = [
             (indices, read(addresses[indices], [tensors[index] for index in indices]))
             for indices, read in self._readers
         ]
         return PendingFingerprints(self._places, queued, self._statistics)
+
+
+def _told(of: Tensor | _Slot) -> str:
+    stride = of.stride if isinstance(of, _Slot) else of.stride()
+    return f"{tuple(of.shape)} {of.dtype} on {of.device} with strides {stride}"
 
 
 def _slot(part: Part, block: Block) -> _Slot:

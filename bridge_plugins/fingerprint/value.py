@@ -69,8 +69,8 @@ class Fingerprint:
     def __add__(self, other: Fingerprint) -> Fingerprint:
         if (self.dtype, self.version) != (other.dtype, other.version):
             raise ValueError(
-                f"parts of one tensor have one dtype and version, not {self.dtype} (version {self.version}) and "
-                f"{other.dtype} (version {other.version}); take wider parts with as_dtype="
+                f"parts of one tensor have one dtype and version, not {self.dtype} (version {self.version}) "
+                f"and {other.dtype} (version {other.version}); take wider parts with as_dtype="
             )
         both = self.statistics is not None and other.statistics is not None
         return Fingerprint(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bridge_plugins.fingerprint.cpu.jit import compiled, load_1, load_2, load_4, load_8
@@ -14,7 +16,7 @@ _32 = np.uint64(32)
 
 
 @compiled
-def load(address, width):  # type: ignore[no-untyped-def]
+def load(address: Any, width: Any) -> Any:
     """The bits of the element of `width` bytes at an address, as uint64."""
     if width == 1:
         return load_1(address)
@@ -26,7 +28,7 @@ def load(address, width):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fill_element_keys(first, step, width, keys):  # type: ignore[no-untyped-def]
+def fill_element_keys(first: Any, step: Any, width: Any, keys: Any) -> Any:
     """C(c) of elements of `width` bytes at columns first, first + step, …; low and high word's for 8 bytes.
 
     keys: uint64, 4 × n: lane 0, lane 1, and for the high words lane 0, lane 1.
@@ -43,11 +45,21 @@ def fill_element_keys(first, step, width, keys):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def take_elements(block, held, taken, code, lookup, statistics, lanes, floats, counts):  # type: ignore[no-untyped-def]
+def take_elements(
+    block: Any,
+    held: Any,
+    taken: Any,
+    code: Any,
+    lookup: Any,
+    statistics: Any,
+    lanes: Any,
+    floats: Any,
+    counts: Any,
+) -> Any:
     """Add a block to lanes, floats and counts.
 
-    block: (address, bytes from row to row, and from column to column, rows, columns, row offset, row stride, column
-    offset, column stride). held, taken: widths in bytes; 4 and 2 take the upper half of each float32.
+    block: (address, bytes from row to row, and from column to column, rows, columns, row offset, row stride,
+    column offset, column stride). held, taken: widths in bytes; 4 and 2 take the upper half of each float32.
     """
     address, row_bytes, col_bytes, rows, cols, row_offset, row_stride, col_offset, col_stride = block
     narrows = held != taken

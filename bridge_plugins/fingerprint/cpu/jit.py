@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic as _intrinsic
 
 from bridge_plugins.fingerprint import keys
 
@@ -30,10 +30,15 @@ def compiled(function: F) -> F:
     return dispatcher  # type: ignore[no-any-return]
 
 
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """numba's decorator, typed."""
+    return _intrinsic(function)
+
+
 @cache
 def _sources() -> str:
     """A digest of this package's sources."""
-    files = sorted(Path(__file__).parent.glob("*.py")) + [Path(keys.__file__)]
+    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(keys.__file__)]
     return hashlib.blake2b(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
@@ -69,7 +74,7 @@ load_1, load_2, load_4, load_8 = (_load(width) for width in (1, 2, 4, 8))
 
 
 @intrinsic
-def as_float32(_context: Any, bits: Any) -> Any:
+def as_float32(_context: Any, _bits: Any) -> Any:
     """uint32 bits read as float32."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -79,7 +84,7 @@ def as_float32(_context: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def as_float64(_context: Any, bits: Any) -> Any:
+def as_float64(_context: Any, _bits: Any) -> Any:
     """uint64 bits read as float64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:

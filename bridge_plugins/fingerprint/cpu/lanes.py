@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bridge_plugins.fingerprint.cpu.jit import compiled
@@ -15,7 +17,7 @@ _32 = np.uint64(32)
 
 
 @compiled
-def key(seed, index):  # type: ignore[no-untyped-def]
+def key(seed: Any, index: Any) -> Any:
     """`keys.key` for a stream's seed."""
     z = seed + np.uint64(index) + _GAMMA
     z = (z ^ (z >> np.uint64(30))) * _MIX_1
@@ -25,13 +27,13 @@ def key(seed, index):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def row_keys(row):  # type: ignore[no-untyped-def]
+def row_keys(row: Any) -> Any:
     """The keys of a row in both lanes."""
     return key(_ROW_0, row), key(_ROW_1, row)
 
 
 @compiled
-def fill_word_keys(first, keys):  # type: ignore[no-untyped-def]
+def fill_word_keys(first: Any, keys: Any) -> Any:
     """Keys of the words from `first` on into `keys`, uint32, 2 × n."""
     for i in range(keys.shape[1]):
         keys[0, i] = key(_COL_0, first + i)
@@ -39,13 +41,13 @@ def fill_word_keys(first, keys):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def word_keys(word):  # type: ignore[no-untyped-def]
+def word_keys(word: Any) -> Any:
     """The keys of a word in both lanes."""
     return key(_COL_0, word), key(_COL_1, word)
 
 
 @compiled
-def row_sums(row, keys_0, keys_1):  # type: ignore[no-untyped-def]
+def row_sums(row: Any, keys_0: Any, keys_1: Any) -> Any:
     """Σ key · word along a row in both lanes. Row and keys are pairs of words: uint64, low word first."""
     a0 = a1 = np.uint64(0)
     for i in range(row.shape[0]):
@@ -56,11 +58,11 @@ def row_sums(row, keys_0, keys_1):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def four_row_sums(a, b, c, d, keys_0, keys_1):  # type: ignore[no-untyped-def]
+def four_row_sums(a: Any, b: Any, c: Any, d: Any, keys_0: Any, keys_1: Any) -> Any:
     """`row_sums` of four rows at once.
 
-    Four rows far apart are four streams for the memory: one alone leaves a quarter of its rate unused, since the
-    prefetcher stops at each page. The keys are loaded once for all four.
+    Four rows far apart are four streams for the memory: one alone leaves a quarter of its rate unused, since
+    the prefetcher stops at each page. The keys are loaded once for all four.
     """
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = np.uint64(0)
     for i in range(a.shape[0]):

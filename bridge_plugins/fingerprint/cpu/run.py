@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from bridge_plugins.fingerprint.geometry import COLS, ROWS, Table64, lies_in_wor
 from bridge_plugins.fingerprint.measured import Measured
 
 _UNIT: Final = 4 << 20
-"""Bytes of a block that one thread takes at once: enough to hide a thread's overhead, and small for balance."""
+"""Bytes of a block that one thread takes at once: many times a thread's overhead, and small for balance."""
 
 
 def cores() -> int:
@@ -76,23 +76,23 @@ def _units(table: Table64, width: int) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 @compiled
-def measure_units(  # type: ignore[no-untyped-def]
-    table,
-    words,
-    units,
-    first,
-    last,
-    held,
-    taken,
-    code,
-    lookup,
-    half,
-    statistics,
-    lanes,
-    absmax,
-    squares,
-    counts,
-):
+def measure_units(
+    table: Any,
+    words: Any,
+    units: Any,
+    first: Any,
+    last: Any,
+    held: Any,
+    taken: Any,
+    code: Any,
+    lookup: Any,
+    half: Any,
+    statistics: Any,
+    lanes: Any,
+    absmax: Any,
+    squares: Any,
+    counts: Any,
+) -> Any:
     """Units first … last - 1, each into its own row of the outputs."""
     floats = np.empty(2)
     for unit in range(first, last):

@@ -1,8 +1,8 @@
-"""Statistics of elements on the CPU: a vector loop for weights as they mostly are, and an exact one for the rest."""
+"""Statistics of elements on the CPU: vector loops for weights as they mostly are, an exact one besides."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ _U16, _U32 = np.uint16, np.uint32
 
 
 @compiled
-def value(bits, code, lookup):  # type: ignore[no-untyped-def]
+def value(bits: Any, code: Any, lookup: Any) -> Any:
     """The number that an element's bits (uint64) stand for, as float64."""
     if code == LOOKUP:
         return lookup[bits]
@@ -38,7 +38,7 @@ def value(bits, code, lookup):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def observe(x, times, floats, counts):  # type: ignore[no-untyped-def]
+def observe(x: Any, times: Any, floats: Any, counts: Any) -> Any:
     """Take in the number x, seen `times` times."""
     if x == 0:
         counts[ZEROS] += times
@@ -52,7 +52,7 @@ def observe(x, times, floats, counts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def observe_bytes(row, lookup, seen, floats, counts):  # type: ignore[no-untyped-def]
+def observe_bytes(row: Any, lookup: Any, seen: Any, floats: Any, counts: Any) -> Any:
     """8-bit elements, through a histogram: 256 different numbers at most."""
     seen[:] = 0
     for i in range(row.shape[0]):
@@ -63,8 +63,8 @@ def observe_bytes(row, lookup, seen, floats, counts):  # type: ignore[no-untyped
 
 
 @compiled
-def observe_halves(words, half, floats, counts):  # type: ignore[no-untyped-def]
-    """Two 16-bit floats a word, at most 65535 words. False, and nothing taken in, if the exact loop is needed.
+def observe_halves(words: Any, half: Any, floats: Any, counts: Any) -> Any:
+    """Two 16-bit floats a word, 65535 words at most. False, and nothing taken in, if it takes the exact loop.
 
     half: how to read them, (shift, scale, limit). A magnitude's bits, shifted so that the exponent lies where
     float32 has it, are the number divided by scale, subnormal ones included; Inf and NaN come out at or above
@@ -94,7 +94,7 @@ def observe_halves(words, half, floats, counts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def observe_floats(words, floats, counts):  # type: ignore[no-untyped-def]
+def observe_floats(words: Any, floats: Any, counts: Any) -> Any:
     """float32 elements, as words. False, and nothing taken in, if the exact loop is needed."""
     zeros = _U32(0)
     squares = np.float32(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -21,7 +23,7 @@ _BLOCK = 1024  # words at a time: four rows of them and their keys fit the first
 
 
 @compiled
-def add_row(row, a0, a1, lanes):  # type: ignore[no-untyped-def]
+def add_row(row: Any, a0: Any, a1: Any, lanes: Any) -> Any:
     """Weight a row's sums with the row's keys and add them."""
     key_0, key_1 = row_keys(row)
     lanes[0] += a0 * key_0
@@ -29,13 +31,23 @@ def add_row(row, a0, a1, lanes):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def pairs(address, n):  # type: ignore[no-untyped-def]
+def pairs(address: Any, n: Any) -> Any:
     """n words at an address as n / 2 pairs, uint64; a last odd word is left out."""
     return numba.carray(pointer(address), n // 2, np.uint64)
 
 
 @compiled
-def observe_run(address, words, width, code, lookup, half, seen, floats, counts):  # type: ignore[no-untyped-def]
+def observe_run(
+    address: Any,
+    words: Any,
+    width: Any,
+    code: Any,
+    lookup: Any,
+    half: Any,
+    seen: Any,
+    floats: Any,
+    counts: Any,
+) -> Any:
     """Statistics of a run of words."""
     if width == 1:
         observe_bytes(numba.carray(pointer(address), 4 * words, np.uint8), lookup, seen, floats, counts)
@@ -50,8 +62,19 @@ def observe_run(address, words, width, code, lookup, half, seen, floats, counts)
 
 
 @compiled
-def take_words(block, words, width, code, lookup, half, statistics, lanes, floats, counts):  # type: ignore[no-untyped-def]
-    """Add the first `words` words of each row of a block to lanes, floats and counts; block as in `elements`."""
+def take_words(
+    block: Any,
+    words: Any,
+    width: Any,
+    code: Any,
+    lookup: Any,
+    half: Any,
+    statistics: Any,
+    lanes: Any,
+    floats: Any,
+    counts: Any,
+) -> Any:
+    """Add the first `words` words of a block's rows to lanes, floats and counts; block as in `elements`."""
     address, row_bytes, _, rows, _, row_offset, row_stride, col_offset, _ = block
     first_word = col_offset * width // 4
     buffer = np.empty((2, _BLOCK), np.uint32)

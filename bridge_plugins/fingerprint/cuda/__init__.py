@@ -1,1 +1,1 @@
-"""The fingerprint of CUDA tensors, in Triton: a table of blocks at rest, or one launch per tensor of a stream."""
+"""The fingerprint of CUDA tensors, in Triton: tables of blocks at rest, one launch per tensor of a stream."""

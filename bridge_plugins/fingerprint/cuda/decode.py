@@ -3,50 +3,54 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import triton
 import triton.language as tl
 
+from bridge_plugins.fingerprint.cuda.jit import kernel
 
-@triton.jit
+
+@kernel()
 def number(
-    bits: Any, BITS: tl.constexpr, KIND: tl.constexpr, MANTISSA: tl.constexpr, BIAS: tl.constexpr
-) -> Any:
+    bits: tl.tensor, BITS: tl.constexpr, KIND: tl.constexpr, MANTISSA: tl.constexpr, BIAS: tl.constexpr
+) -> tl.tensor:
     """float64 of unsigned integers of BITS bits in the format (KIND, MANTISSA, BIAS); see `formats.Kind`."""
     if KIND == "UNSIGNED":
-        return bits.to(tl.float64)
-    if KIND == "SIGNED":
-        if BITS == 64:
-            return bits.to(tl.int64, bitcast=True).to(tl.float64)
-        if BITS == 32:
-            return bits.to(tl.int32, bitcast=True).to(tl.float64)
-        if BITS == 16:
-            return bits.to(tl.int16, bitcast=True).to(tl.float64)
-        return bits.to(tl.int8, bitcast=True).to(tl.float64)
-    if BITS == 64:
-        return bits.to(tl.float64, bitcast=True)
-    if BITS == 32:
-        return bits.to(tl.float32, bitcast=True).to(tl.float64)
-    wide = bits.to(tl.uint64)
-    if KIND == "EXPONENT":
-        return tl.where(wide == 0xFF, float("nan"), ((wide + 1023 - BIAS) << 52).to(tl.float64, bitcast=True))
-    # The magnitude's bits, moved to where float64 has its exponent, are the number times 2^(BIAS - 1023). That
-    # is subnormal or small for all of these formats, so the scale goes in as two exact steps of one product.
-    SIGN: tl.constexpr = 1 << (BITS - 1)
-    magnitude = wide & (SIGN - 1)
-    x = (magnitude << (52 - MANTISSA)).to(tl.float64, bitcast=True) * (2.0 ** (1023 - BIAS))
-    if KIND == "FN":
-        return tl.where(magnitude == SIGN - 1, float("nan"), x)
-    if KIND == "FNUZ":
-        return tl.where(wide == SIGN, float("nan"), x)
-    INF: tl.constexpr = (1 << (BITS - 1)) - (1 << MANTISSA)
-    x = tl.where(magnitude == INF, float("inf"), x)
-    return tl.where(magnitude > INF, float("nan"), x)
+        x = bits.to(tl.float64)
+    elif KIND == "SIGNED":
+        # Moved to the top of 64 bits and back, the sign fills what is above the element.
+        x = ((bits.to(tl.uint64) << (64 - BITS)).to(tl.int64, bitcast=True) >> (64 - BITS)).to(tl.float64)
+    elif BITS == 64:
+        x = bits.to(tl.float64, bitcast=True)
+    elif BITS == 32:
+        x = bits.to(tl.float32, bitcast=True).to(tl.float64)
+    elif KIND == "EXPONENT":
+        x = ((bits.to(tl.uint64) + (1023 - BIAS)) << 52).to(tl.float64, bitcast=True)
+        x = tl.where(bits == 0xFF, float("nan"), x)
+    else:
+        # The magnitude's bits, moved to where float64 has its exponent, are the number times 2^(BIAS - 1023).
+        SIGN: tl.constexpr = 1 << (BITS - 1)
+        magnitude = bits.to(tl.uint64) & (SIGN - 1)
+        x = (magnitude << (52 - MANTISSA)).to(tl.float64, bitcast=True) * (2.0 ** (1023 - BIAS))
+        if KIND == "FN":
+            x = tl.where(magnitude == SIGN - 1, float("nan"), x)
+        elif KIND == "FNUZ":
+            x = tl.where(bits == SIGN, float("nan"), x)
+        else:
+            INF: tl.constexpr = SIGN - (1 << MANTISSA)
+            x = tl.where(magnitude == INF, float("inf"), x)
+            x = tl.where(magnitude > INF, float("nan"), x)
+    return x
 
 
-@triton.jit
-def observe(x: Any, mask: Any, absmax: Any, squares: Any, zeros: Any, nans: Any, infs: Any) -> Any:
+@kernel()
+def observe(
+    x: tl.tensor,
+    mask: tl.tensor,
+    absmax: tl.tensor,
+    squares: tl.tensor,
+    zeros: tl.tensor,
+    nans: tl.tensor,
+    infs: tl.tensor,
+) -> tl.tensor:
     """Take numbers, float64, where `mask` is, into accumulators of the same shape (float64 and int32)."""
     nan = mask & (x != x)
     size = tl.where(mask & (x == x), tl.abs(x), 0.0)

@@ -3,29 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import triton
 import triton.language as tl
 
 from bridge_plugins.fingerprint.cuda.decode import number, observe
+from bridge_plugins.fingerprint.cuda.jit import kernel
 from bridge_plugins.fingerprint.cuda.keys import COL_0, COL_1, ROW_0, ROW_1, key
 
 
-@triton.jit
+@kernel()
 def elements_tile(
-    address: Any,  # int64: of the tile's first element
-    row_bytes: Any,  # int64: from row to row
-    col_bytes: Any,  # int64
-    rows: Any,  # of the block, from the tile on
-    cols: Any,
-    first_row: Any,  # int64: the tile's place in the whole tensor
-    row_stride: Any,
-    first_col: Any,
-    col_stride: Any,
-    lanes: Any,  # pointers to this tile's outputs, as in `words`
-    floats: Any,
-    counts: Any,
+    address: tl.tensor,  # int64: of the tile's first element
+    row_bytes: tl.tensor,  # int64: from row to row
+    col_bytes: tl.tensor,  # int64
+    rows: tl.tensor,  # of the block, from the tile on
+    cols: tl.tensor,
+    first_row: tl.tensor,  # int64: the tile's place in the whole tensor
+    row_stride: tl.tensor,
+    first_col: tl.tensor,
+    col_stride: tl.tensor,
+    lanes: tl.tensor,  # pointers to this tile's outputs, as in `words`
+    floats: tl.tensor,
+    counts: tl.tensor,
     HELD: tl.constexpr,  # bits of an element in memory; 32 where BITS is 16 takes the upper half
     BITS: tl.constexpr,
     KIND: tl.constexpr,
@@ -34,7 +32,7 @@ def elements_tile(
     STATISTICS: tl.constexpr,
     RB: tl.constexpr,
     CB: tl.constexpr,
-) -> Any:
+) -> None:
     """Lanes, lossy elements and statistics of RB × CB elements, stored."""
     row, col = tl.arange(0, RB), tl.arange(0, CB)
     mask = (row < rows)[:, None] & (col < cols)[None, :]

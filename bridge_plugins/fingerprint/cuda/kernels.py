@@ -1,30 +1,28 @@
 # ruff: noqa: N803 — constexpr parameters are written in capitals, as in Triton's own kernels
 """What is launched: tiles of a table, tiles of one tensor, and the sum over each block's tiles.
 
-A tile writes what it found to a place of its own, and the last kernel adds a block's tiles in order: no atomic,
-nothing to clear, and a sum of squares that repeats bit for bit.
+A tile writes what it found to a place of its own, and the last kernel adds a block's tiles in order: no
+atomic, nothing to clear, and a sum of squares that repeats bit for bit.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import triton
 import triton.language as tl
 
 from bridge_plugins.fingerprint.cuda.elements import elements_tile
+from bridge_plugins.fingerprint.cuda.jit import kernel
 from bridge_plugins.fingerprint.cuda.words import words_tile
 
 
-@triton.jit
+@kernel()
 def table_words(
-    tiles: Any,  # int32, n × 4: block, first row, first word, 0
-    blocks: Any,  # int64, see `geometry`
-    addresses: Any,  # int64: of the blocks; what `blocks` says of them may be old
-    key_table: Any,
-    lanes: Any,
-    floats: Any,
-    counts: Any,
+    tiles: tl.tensor,  # int32, n × 4: block, first row, first word, 0
+    blocks: tl.tensor,  # int64, see `geometry`
+    addresses: tl.tensor,  # int64: of the blocks; what `blocks` says of them may be old
+    key_table: tl.tensor,
+    lanes: tl.tensor,
+    floats: tl.tensor,
+    counts: tl.tensor,
     BITS: tl.constexpr,
     KIND: tl.constexpr,
     MANTISSA: tl.constexpr,
@@ -35,8 +33,9 @@ def table_words(
     ALIGNED: tl.constexpr,
     BR: tl.constexpr,
     RB: tl.constexpr,
+    UNROLL: tl.constexpr,
     BW: tl.constexpr,
-) -> Any:
+) -> None:
     """One program per tile of BR rows × BW words."""
     tile = tl.program_id(0).to(tl.int64)
     index = tl.load(tiles + 4 * tile).to(tl.int64)
@@ -75,31 +74,30 @@ def table_words(
         STATISTICS,
         KEY_TABLE,
         RB,
+        UNROLL,
         BW,
     )
 
 
-@triton.jit(
-    # The compiled kernel is kept and launched directly: it must not depend on the first tensor's numbers.
-    do_not_specialize=(
-        *("address", "row_bytes", "rows", "words", "first_row", "row_stride", "first_word"),
-        *("tiles_across", "first_tile"),
-    )
+# The compiled kernel is kept and launched directly: it must not depend on the first tensor's numbers.
+@kernel(
+    *("address", "row_bytes", "rows", "words", "first_row", "row_stride", "first_word"),
+    *("tiles_across", "first_tile"),
 )
 def stream_words(
-    address: Any,  # int64
-    row_bytes: Any,  # int64
-    rows: Any,  # int64
-    words: Any,  # int64: of a row
-    first_row: Any,  # int64: the block's place in the whole tensor
-    row_stride: Any,  # int64
-    first_word: Any,  # int64
-    tiles_across: Any,  # int64
-    first_tile: Any,  # int64: where this block's outputs begin
-    key_table: Any,
-    lanes: Any,
-    floats: Any,
-    counts: Any,
+    address: tl.tensor,  # int64
+    row_bytes: tl.tensor,  # int64
+    rows: tl.tensor,  # int64
+    words: tl.tensor,  # int64: of a row
+    first_row: tl.tensor,  # int64: the block's place in the whole tensor
+    row_stride: tl.tensor,  # int64
+    first_word: tl.tensor,  # int64
+    tiles_across: tl.tensor,  # int64
+    first_tile: tl.tensor,  # int64: where this block's outputs begin
+    key_table: tl.tensor,
+    lanes: tl.tensor,
+    floats: tl.tensor,
+    counts: tl.tensor,
     BITS: tl.constexpr,
     KIND: tl.constexpr,
     MANTISSA: tl.constexpr,
@@ -110,8 +108,9 @@ def stream_words(
     ALIGNED: tl.constexpr,
     BR: tl.constexpr,
     RB: tl.constexpr,
+    UNROLL: tl.constexpr,
     BW: tl.constexpr,
-) -> Any:
+) -> None:
     """One program per tile of BR rows × BW words of one block, whose geometry comes with the launch."""
     program = tl.program_id(0).to(tl.int64)
     row, word = program // tiles_across * BR, program % tiles_across * BW
@@ -141,18 +140,19 @@ def stream_words(
         STATISTICS,
         KEY_TABLE,
         RB,
+        UNROLL,
         BW,
     )
 
 
-@triton.jit
+@kernel()
 def table_elements(
-    tiles: Any,  # int32, n × 4: block, first row, first column, 0
-    blocks: Any,
-    addresses: Any,
-    lanes: Any,
-    floats: Any,
-    counts: Any,
+    tiles: tl.tensor,  # int32, n × 4: block, first row, first column, 0
+    blocks: tl.tensor,
+    addresses: tl.tensor,
+    lanes: tl.tensor,
+    floats: tl.tensor,
+    counts: tl.tensor,
     HELD: tl.constexpr,
     BITS: tl.constexpr,
     KIND: tl.constexpr,
@@ -161,7 +161,7 @@ def table_elements(
     STATISTICS: tl.constexpr,
     RB: tl.constexpr,
     CB: tl.constexpr,
-) -> Any:
+) -> None:
     """One program per tile of RB × CB elements."""
     tile = tl.program_id(0).to(tl.int64)
     index = tl.load(tiles + 4 * tile).to(tl.int64)
@@ -193,18 +193,18 @@ def table_elements(
     )
 
 
-@triton.jit
+@kernel()
 def add_tiles(
-    ranges: Any,  # int64, blocks × 2: first tile, one past the last
-    lanes: Any,  # of tiles
-    floats: Any,
-    counts: Any,
-    block_lanes: Any,  # int64, blocks × 2
-    block_floats: Any,  # float64, blocks × 2
-    block_counts: Any,  # int64, blocks × 4
+    ranges: tl.tensor,  # int64, blocks × 2: first tile, one past the last
+    lanes: tl.tensor,  # of tiles
+    floats: tl.tensor,
+    counts: tl.tensor,
+    block_lanes: tl.tensor,  # int64, blocks × 2
+    block_floats: tl.tensor,  # float64, blocks × 2
+    block_counts: tl.tensor,  # int64, blocks × 4
     STATISTICS: tl.constexpr,
     N: tl.constexpr,
-) -> Any:
+) -> None:
     """One program per block: its tiles' outputs, added N at a time."""
     block = tl.program_id(0).to(tl.int64)
     first, end = tl.load(ranges + 2 * block), tl.load(ranges + 2 * block + 1)

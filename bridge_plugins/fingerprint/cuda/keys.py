@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import triton
 import triton.language as tl
 
 from bridge_plugins.fingerprint import keys
+from bridge_plugins.fingerprint.cuda.jit import kernel
 
 _GAMMA = tl.constexpr(keys.GAMMA)
 _MIX_1 = tl.constexpr(keys.MIX_1)
@@ -19,8 +17,8 @@ COL_0 = tl.constexpr(keys.SEEDS[0][keys.COL])
 COL_1 = tl.constexpr(keys.SEEDS[1][keys.COL])
 
 
-@triton.jit
-def key(index: Any, SEED: tl.constexpr) -> Any:
+@kernel()
+def key(index: tl.tensor, SEED: tl.constexpr) -> tl.tensor:
     """Keys of an int64 tensor of indices in the stream of a seed: odd, below 2**32, as uint64."""
     z = index.to(tl.uint64) + SEED + _GAMMA
     z = (z ^ (z >> 30)) * _MIX_1

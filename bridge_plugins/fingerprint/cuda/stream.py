@@ -143,8 +143,10 @@ def _plan(block: Block, device: torch.device, statistics: bool) -> _Plan | None:
     return _Plan(
         stream_launch(device, variant, block.taken, statistics),
         -(-box.size.rows // variant.shape.rows) * across,
-        (int(table[0, ROW_BYTES]), int(table[0, ROWS]), words)
-        + (box.offset.rows, box.stride.rows, first_word, across),
+        (
+            *(int(table[0, ROW_BYTES]), int(table[0, ROWS]), words),
+            *(box.offset.rows, box.stride.rows, first_word, across),
+        ),
         _argument(keys),
         Place(box.place, block.taken.name),
     )

@@ -3,28 +3,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import triton
 import triton.language as tl
 
 from bridge_plugins.fingerprint.cuda.decode import number, observe
+from bridge_plugins.fingerprint.cuda.jit import kernel
 from bridge_plugins.fingerprint.cuda.keys import COL_0, COL_1, ROW_0, ROW_1, key
 
 
-@triton.jit
+@kernel()
 def words_tile(
-    corner: Any,  # pointer to uint32: the tile's first word
-    row_words: Any,  # int32: from row to row
-    rows: Any,  # int32: of the tile
-    words: Any,  # int32: of the tile's rows; the tile takes BW of them at most
-    first_row: Any,  # int64: the tile's place in the whole tensor
-    row_stride: Any,  # int64
-    first_word: Any,  # int64
-    key_table: Any,  # pointer to int64: both lanes' row keys, low half lane 0; read if KEY_TABLE
-    lanes: Any,  # pointer to int64: this tile's two lanes
-    floats: Any,  # pointer to float64: absmax, sum of squares
-    counts: Any,  # pointer to int32: zeros, NaN, Inf, lossy
+    corner: tl.tensor,  # pointer to uint32: the tile's first word
+    row_words: tl.tensor,  # int32: from row to row
+    rows: tl.tensor,  # int32: of the tile
+    words: tl.tensor,  # int32: of the tile's rows; the tile takes BW of them at most
+    first_row: tl.tensor,  # int64: the tile's place in the whole tensor
+    row_stride: tl.tensor,  # int64
+    first_word: tl.tensor,  # int64
+    key_table: tl.tensor,  # pointer to int64: both lanes' row keys, low half lane 0; read if KEY_TABLE
+    lanes: tl.tensor,  # pointer to int64: this tile's two lanes
+    floats: tl.tensor,  # pointer to float64: absmax, sum of squares
+    counts: tl.tensor,  # pointer to int32: zeros, NaN, Inf, lossy
     BITS: tl.constexpr,
     KIND: tl.constexpr,
     MANTISSA: tl.constexpr,
@@ -33,8 +31,9 @@ def words_tile(
     STATISTICS: tl.constexpr,
     KEY_TABLE: tl.constexpr,
     RB: tl.constexpr,  # rows at a time
+    UNROLL: tl.constexpr,
     BW: tl.constexpr,  # words of a row
-) -> Any:
+) -> None:
     """Lanes of a tile, stored; its statistics too."""
     # Numbers are read from their magnitude's bits, moved to where float32 has its exponent, times SCALE.
     FAST: tl.constexpr = STATISTICS and BITS <= 32 and (KIND == "IEEE" or KIND == "FN")
@@ -50,7 +49,8 @@ def words_tile(
     largest = tl.zeros((RB, BW), tl.float32)
     squares = tl.zeros((RB, BW), tl.float32)
     zeros = tl.zeros((RB, BW), tl.uint32)
-    for start in range(0, rows, RB):
+    # Unrolled: several loads under way for one set of accumulators.
+    for start in tl.range(0, rows, RB, loop_unroll_factor=UNROLL):
         row = start + tl.arange(0, RB)
         mask = (row < rows)[:, None] & (cols < words)[None, :]
         w = tl.load(
@@ -113,21 +113,21 @@ def words_tile(
             )
 
 
-@triton.jit
+@kernel()
 def exact_statistics(
-    corner: Any,
-    row_words: Any,
-    rows: Any,
-    words: Any,
-    floats: Any,
-    counts: Any,
+    corner: tl.tensor,
+    row_words: tl.tensor,
+    rows: tl.tensor,
+    words: tl.tensor,
+    floats: tl.tensor,
+    counts: tl.tensor,
     BITS: tl.constexpr,
     KIND: tl.constexpr,
     MANTISSA: tl.constexpr,
     BIAS: tl.constexpr,
     RB: tl.constexpr,
     BW: tl.constexpr,
-) -> Any:
+) -> None:
     """Statistics of a tile element by element in float64: of integers, and of floats that hold NaN or Inf."""
     if BITS == 8:
         base = corner.to(tl.pointer_type(tl.uint8))
@@ -138,14 +138,16 @@ def exact_statistics(
     else:
         base = corner.to(tl.pointer_type(tl.uint64))
     N: tl.constexpr = BW * 32 // BITS
+    # Fewer rows at a time than the fast loop: registers that this seldom loop needs would slow that one down.
+    STEP: tl.constexpr = RB * BITS // 64 if RB * BITS > 64 else 1
     cols = tl.arange(0, N)
-    absmax = tl.zeros((RB, N), tl.float64)
-    squares = tl.zeros((RB, N), tl.float64)
-    zeros = tl.zeros((RB, N), tl.int32)
-    nans = tl.zeros((RB, N), tl.int32)
-    infs = tl.zeros((RB, N), tl.int32)
-    for start in range(0, rows, RB):
-        row = start + tl.arange(0, RB)
+    absmax = tl.zeros((STEP, N), tl.float64)
+    squares = tl.zeros((STEP, N), tl.float64)
+    zeros = tl.zeros((STEP, N), tl.int32)
+    nans = tl.zeros((STEP, N), tl.int32)
+    infs = tl.zeros((STEP, N), tl.int32)
+    for start in range(0, rows, STEP):
+        row = start + tl.arange(0, STEP)
         mask = (row < rows)[:, None] & (cols < words * 4 // (BITS // 8))[None, :]
         bits = tl.load(
             base + row[:, None] * (row_words * 4 // (BITS // 8)) + cols[None, :], mask=mask, other=0
