@@ -199,6 +199,11 @@ class Patcher:
         bad = status.state in (State.FAILED, State.REFUSED)
         logger.log(
             logging.WARNING if bad else logging.INFO,
-            "patch %s (%s): %s%s; mends: %s",
-            patch.name, source, status.state.value, f" ({status.reason})" if status.reason else "", patch.mends,
-        )  # fmt: skip
+            "patch %s of plugin %s on %s: %s%s; mends: %s",
+            patch.name,
+            source,
+            getattr(patch, "target", patch.module),
+            status.state.value,
+            f" ({status.reason})" if status.reason else "",
+            patch.mends,
+        )

@@ -1,0 +1,84 @@
+"""How values are shown on a terminal, and as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import rich.box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from bridge_plugins.doctor.report import PluginReport, Report
+
+_STYLES = {"applied": "green", "failed": "red", "refused": "red", "waiting": "yellow"}
+
+
+def as_json(value: Any) -> None:
+    """Print `value` as indented JSON on stdout."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on stderr while something takes its time; nothing where stderr is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield
+
+
+def table(title: str, *columns: str) -> Table:
+    """An empty table in the house's looks."""
+    made = Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def plugins(found: Sequence[PluginReport]) -> None:
+    """Print a table of plugins."""
+    made = table("plugins", "name", "hooks", "from", "left out")
+    for plugin in found:
+        made.add_row(plugin.name, ", ".join(plugin.hooks), plugin.where, plugin.left_out)
+    Console().print(made)
+
+
+def report(report: Report) -> None:
+    """Print the doctor's report."""
+    console = Console()
+    console.print(f"python  {report.python}", highlight=False)
+    for package, version in report.versions.items():
+        console.print(f"{package}  {version}", highlight=False)
+    console.print(f"autoload  {'on' if report.autoload else 'off'}\n", highlight=False)
+    plugins(report.plugins)
+    patches = table("patches", "name", "state", "target", "mends", "reason")
+    for patch in report.patches:
+        style = _STYLES.get(patch.state, "")
+        patches.add_row(
+            patch.name,
+            f"[{style}]{patch.state}" if style else patch.state,
+            patch.target,
+            patch.mends,
+            patch.reason,
+        )
+    console.print(patches)
+    pins = table("trainer and engine in one environment", "package", "asks", "installed", "fits")
+    for pin in report.pins:
+        pins.add_row(pin.package, f"{pin.of}{pin.asks}", pin.installed, "yes" if pin.fits else "[red]no")
+    console.print(pins)
+    for bypass in report.bypasses:
+        console.print(
+            f"[red]{bypass.framework} bypasses the bridge[/red]: {bypass.setting} in {bypass.where}; "
+            f"set {bypass.remedy}",
+            highlight=False,
+        )
+    for note in report.notes:
+        console.print(f"[yellow]note[/yellow]: {note}", highlight=False)
+    console.print("healthy" if report.healthy else "[red]not healthy", highlight=False)
