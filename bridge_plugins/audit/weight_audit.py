@@ -51,6 +51,7 @@ class WeightAudit:
         for item in stream:
             self._see(item[0], item[1])
             yield item
+            del item  # or this tensor would live on while the next one is made
 
     def _see(self, name: str, tensor: torch.Tensor) -> None:
         taken: Fingerprint = fingerprint(tensor)

@@ -58,7 +58,7 @@ class Run:
             )
         return Process(name, process, log)
 
-    def end(self, grace: float = 10.0) -> None:
+    def end(self, grace: float = 3.0) -> None:
         """End every marked process: politely, then by force. Safe to call again."""
         _stop([p for p in self._marked() if "torch_shm_manager" not in p.name()], grace)
         # The manager removes the files of clients that are gone, then leaves: give it the chance.

@@ -61,6 +61,7 @@ def push(
                 buckets + 1,
             )
             sender.send(bucket)
+            del bucket  # or two buckets would be held while the next one fills
     finally:
         sender.end()
     failure: list[Any] = [sender.failure]
@@ -126,6 +127,7 @@ def _buckets(stream: Iterable[tuple[str, Tensor]], nbytes: int) -> Iterator[list
     for name, tensor in stream:
         bucket.append((name, tensor))
         filled += tensor.nbytes
+        del tensor
         if filled >= nbytes:
             yield bucket
             bucket, filled = [], 0

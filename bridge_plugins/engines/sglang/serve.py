@@ -15,6 +15,8 @@ from bridge_plugins.patches.cpu import standins, wanted
 # again (as `__mp_main__`) before anything of SGLang. So the stand-in is offered in every one of its processes.
 if wanted():
     os.environ.setdefault("SGLANG_USE_CPU_ENGINE", "1")
+    # torch's CUDA build brings NCCL along: SGLang would find it and want a GPU for it.
+    os.environ.setdefault("SGLANG_NCCL_SO_PATH", "no NCCL on a CPU")
     standins.StandInFinder("sgl_kernel").__enter__()
 
 CPU_ARGUMENTS = (

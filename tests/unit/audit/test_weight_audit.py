@@ -1,0 +1,111 @@
+"""The audit hands on the very objects, keeps none of them, and its summaries add up."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from torch import Tensor
+
+from bridge_plugins.audit import Header, WeightAudit, read_summary, summarize
+from bridge_plugins.errors import UsageError
+
+
+def test_the_very_item_is_handed_on_whatever_its_arity() -> None:
+    items = [("a", torch.ones(2)), ("b", torch.ones(3), "more"), ("c", torch.ones(1), 1, 2)]
+    audit = WeightAudit("tiny")
+    assert all(one is other for one, other in zip(audit.watch(items), items, strict=True))
+
+
+def test_items_are_handed_on_at_once_and_not_kept() -> None:
+    alive: list[weakref.ref[Tensor]] = []
+
+    def stream() -> Iterator[tuple[str, Tensor]]:
+        for number in itertools.count():
+            # By the time the next tensor is asked for, the one before must be gone.
+            gc.collect()
+            assert all(reference() is None for reference in alive)
+            tensor = torch.full((3,), number)
+            alive.append(weakref.ref(tensor))
+            yield f"t{number}", tensor
+            del tensor
+
+    audit = WeightAudit("tiny")
+    watched = audit.watch(stream())
+    for _ in range(4):
+        next(watched)
+    assert len(alive) == 4
+
+
+def test_a_summary_does_not_depend_on_order() -> None:
+    tensors = {f"model.layers.{n}.w": torch.randn(3, 4) for n in range(5)} | {"lm_head.weight": torch.randn(2)}
+    digests = set()
+    for items in (list(tensors.items()), list(reversed(tensors.items()))):
+        audit = WeightAudit("tiny")
+        for _ in audit.watch(items):
+            pass
+        digests.add(audit.finish("1")[0].digest)
+    assert len(digests) == 1
+
+
+def test_the_digest_sees_layers_exchanged() -> None:
+    one, other = torch.randn(3), torch.randn(3)
+    digests = set()
+    for first, second in ((one, other), (other, one)):
+        audit = WeightAudit("tiny")
+        for _ in audit.watch([("model.layers.0.w", first), ("model.layers.1.w", second)]):
+            pass
+        digests.add(audit.finish("1")[0].digest)
+    assert len(digests) == 2
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    audit = WeightAudit("tiny", topology="TP=2")
+    for _ in audit.watch([("model.layers.0.w", torch.randn(3))]):
+        pass
+    path = tmp_path / "folder" / "summary.json"
+    audit.finish("7")[0].write(path)
+    return path
+
+
+def test_a_summary_comes_back_from_its_file(written: Path) -> None:
+    summary = read_summary(written)
+    assert summary.header.version == "7"
+    assert summary.layers[0].elements == 3
+    assert summarize(summary.header, summary.records.values()).digest == summary.digest
+    assert [path.name for path in written.parent.iterdir()] == ["summary.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = written.read_bytes()
+    summary = read_summary(written)
+
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="disk full"):
+        summary.write(written)
+    assert written.read_bytes() == before
+    assert [path.name for path in written.parent.iterdir()] == ["summary.json"]
+
+
+def test_a_damaged_or_newer_file_is_an_error_that_names_it(written: Path) -> None:
+    whole = written.read_bytes()
+    newer = msgspec.json.decode(whole)
+    newer["header"]["schema"] = 99
+    for content in (b"", whole[:-10], b"[]", msgspec.json.encode(newer)):
+        written.write_bytes(content)
+        with pytest.raises(UsageError, match=r"summary\.json"):
+            read_summary(written)
+
+
+def test_a_header_says_what_it_was_written_by() -> None:
+    assert Header("m", "", "1").fingerprint == 1

@@ -1,0 +1,175 @@
+"""A layout is found out exactly, whatever a loader does with its tensors, and nothing of the model is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from bridge_plugins.errors import LayoutError
+from bridge_plugins.fingerprint import fingerprint, fingerprint_many
+from bridge_plugins.fingerprint.compute import Part
+from bridge_plugins.layout.probe import Layout, find_layout
+from bridge_plugins.layout.reachable import reachable
+from bridge_plugins.layout.sources import Source
+
+
+class Holder(nn.Module):
+    """Holds tensors as an engine might: fused, cut, stacked, transposed, interleaved, widened, computed."""
+
+    def __init__(self, hidden: int, rank: int) -> None:
+        super().__init__()
+        self.half, self.rank = hidden // 2, rank
+
+        def make(*shape: int, dtype: torch.dtype = torch.bfloat16) -> nn.Parameter:
+            return nn.Parameter(torch.randn(*shape).to(dtype))
+
+        self.qk = make(hidden, 3)  # rows of q, then rows of k
+        self.o = make(5, self.half)  # columns of o
+        self.stack = make(2, 4, 3)  # two experts
+        self.turned = make(3, hidden)  # transposed
+        self.gate_up = make(2 * 6, 3)  # rows of gate and up, turn by turn
+        self.router = make(4, 3, dtype=torch.float32)  # held wider than sent
+        self.norm = make(7)
+        self.plus_one = make(7)  # computed
+        self.padded = make(hidden + 3, 3)  # its last rows are never written
+        self.untouched = make(4)
+        self.derived = torch.zeros(2, 3)  # a plain attribute
+
+    def load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        mine = slice(self.rank * self.half, (self.rank + 1) * self.half)
+        for name, w in weights:
+            with torch.no_grad():
+                match name:
+                    case "q": self.qk[: self.half] = w[mine]
+                    case "k": self.qk[self.half :] = w[mine]
+                    case "o": self.o.copy_(w[:, mine])
+                    case "expert.0": self.stack[0] = w
+                    case "expert.1": self.stack[1] = w
+                    case "turned": self.turned.copy_(w.t())
+                    case "gate": self.gate_up[0::2] = w
+                    case "up": self.gate_up[1::2] = w
+                    case "router": self.router.copy_(w)
+                    case "norm": self.norm.copy_(w)
+                    case "plus_one": self.plus_one.copy_(w.add_(1))  # in place, as Gemma's loader does
+                    case "padded": self.padded[: w.shape[0]] = w
+                    case _: raise KeyError(name)  # fmt: skip
+        self.derived = self.qk.detach()[:2].float() * 2  # a new tensor in the place of the old one
+
+
+def sources_of(hidden: int) -> list[Source]:
+    shapes = {
+        "q": (hidden, 3), "k": (hidden, 3), "o": (5, hidden), "expert.0": (4, 3), "expert.1": (4, 3),
+        "turned": (hidden, 3), "gate": (6, 3), "up": (6, 3), "router": (4, 3), "norm": (7,),
+        "plus_one": (7,), "padded": (hidden, 3),
+    }  # fmt: skip
+    return [Source(name, shape, "bfloat16") for name, shape in shapes.items()]
+
+
+def partials(model: Holder, layout: Layout, name: str) -> list[object]:
+    held = {h.path: h.tensor for h in reachable(model)}
+    mine = [b for b in layout.blocks if b.source.name == name]
+    return list(fingerprint_many([Part(held[b.path], b.box, torch.bfloat16) for b in mine]))
+
+
+# 9,000 rows need a second digit.
+@pytest.mark.parametrize("hidden", [4, 16, 9000])
+def test_blocks_of_all_ranks_sum_to_the_whole_tensor(hidden: int) -> None:
+    sources = sources_of(hidden)
+    weights = {s.name: torch.randn(s.shape).to(torch.bfloat16) for s in sources}
+    sums: dict[str, object] = {}
+    for rank in (0, 1):
+        model = Holder(hidden, rank)
+        layout = find_layout(model, model.load, sources)
+        model.load((name, w.clone()) for name, w in weights.items())
+        for name in ("q", "k", "o"):
+            for part in partials(model, layout, name):
+                sums[name] = sums[name] + part if name in sums else part  # type: ignore[operator]
+        for name in ("expert.0", "expert.1", "turned", "gate", "up", "router", "norm", "padded"):
+            assert sum(partials(model, layout, name), 0) == fingerprint(weights[name]), name  # type: ignore[call-overload]
+    for name, total in sums.items():
+        assert total == fingerprint(weights[name]), name
+
+
+def test_what_is_computed_or_never_written_is_not_told() -> None:
+    model = Holder(8, 0)
+    layout = find_layout(model, model.load, sources_of(8))
+    assert not partials(model, layout, "plus_one")
+    assert not [b for b in layout.blocks if b.path == "untouched"]
+    padded = [b for b in layout.blocks if b.path == "padded"]
+    assert [b.box.size.rows for b in padded] == [8]
+
+
+def test_a_dtype_that_carries_no_code_is_said() -> None:
+    model = Holder(8, 0)
+    layout = find_layout(model, model.load, [*sources_of(8), Source("scales", (3,), "int8")])
+    assert "int8" in layout.untold["scales"]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_the_model_comes_back_bit_for_bit(failing: bool) -> None:
+    model = Holder(8, 0)
+    model.norm.data[0] = float("nan")
+    before = {h.path: (h.tensor, h.tensor.detach().clone()) for h in reachable(model)}
+    sources = [*sources_of(8), *([Source("unknown", (2,), "bfloat16")] if failing else [])]
+    if failing:
+        with pytest.raises(KeyError):
+            find_layout(model, model.load, sources)
+    else:
+        find_layout(model, model.load, sources)
+    after = {h.path: h.tensor for h in reachable(model)}
+    assert before.keys() == after.keys()
+    for path, (tensor, copy) in before.items():
+        assert after[path] is tensor
+        assert torch.equal(tensor.detach().view(torch.uint8), copy.view(torch.uint8)), path
+
+
+def test_a_model_that_does_not_come_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Holder(8, 0)
+    monkeypatch.setattr("bridge_plugins.layout.reachable._hang", lambda held: held.tensor.data.zero_())
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda self, *_: self)
+    with pytest.raises(LayoutError, match="did not come back"):
+        find_layout(model, lambda weights: [None for _ in weights] and None, sources_of(8))
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_cut_of_any_tensors_is_found(data: st.DataObject) -> None:
+    rows, cols = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 12))
+    names = data.draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True))
+    # Every local row is some row of some tensor, or is never written.
+    plan = data.draw(
+        st.lists(st.tuples(st.sampled_from([*names, ""]), st.integers(0, rows - 1)), min_size=1, max_size=30)
+    )
+    left = data.draw(st.integers(0, cols - 1))
+    width = data.draw(st.integers(1, cols - left))
+    model = nn.Module()
+    model.local = nn.Parameter(torch.zeros(len(plan), width, dtype=torch.bfloat16))
+
+    def load(weights: Iterable[tuple[str, Tensor]]) -> None:
+        for name, w in weights:
+            for local, (owner, row) in enumerate(plan):
+                if owner == name:
+                    model.local.data[local] = w[row, left : left + width]
+
+    layout = find_layout(model, load, [Source(name, (rows, cols), "bfloat16") for name in names])
+    found: dict[tuple[int, int], tuple[str, int, int]] = {}
+    for block in layout.blocks:
+        box = block.box
+        for i in range(box.size.rows):
+            for j in range(box.size.cols):
+                local = (box.local_offset.rows + i, box.local_offset.cols + j)
+                place = (box.offset.rows + i * box.stride.rows, box.offset.cols + j * box.stride.cols)
+                assert local not in found
+                found[local[::-1] if box.transposed else local] = (block.source.name, *place)
+    wanted = {
+        (local, j): (owner, row, left + j)
+        for local, (owner, row) in enumerate(plan)
+        if owner
+        for j in range(width)
+    }
+    assert found == wanted
