@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import sys
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,14 +27,34 @@ def as_json(value: Any) -> None:
 
 
 @contextlib.contextmanager
-def working(what: str) -> Iterator[None]:
-    """A spinner on stderr while something takes its time; nothing where stderr is no terminal."""
-    console = Console(stderr=True)
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr while something takes its time, and a call that says what it is at now.
+
+    Nothing is shown where stderr is no terminal.
+    """
+    console = Console(file=os.fdopen(os.dup(2), "w"))  # what `quiet` silences is file descriptor 2
     if not console.is_terminal:
-        yield
+        yield lambda _: None
         return
-    with console.status(what):
+    with console.status(what) as status:
+        yield lambda now: status.update(f"{what}: {now}")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence what imported packages warn about, C++ included; an error of this project is printed
+    afterwards.
+    """
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
         yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def table(title: str, *columns: str) -> Table:

@@ -33,6 +33,11 @@ def attribute(module: Any, name: str) -> Any:
     return None
 
 
+def own(module: Any, name: str) -> Any:
+    """`name` of `module` itself, as it was set on it; None if it wasn't."""
+    return vars(module).get(name)
+
+
 def is_megatron(module: Any) -> bool:
     """Whether `module`, or what it wraps, is Megatron's: only such modules are cut over pipeline stages."""
     from megatron.core.transformer.module import MegatronModule
