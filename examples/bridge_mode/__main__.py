@@ -93,12 +93,12 @@ def _run(run: Run, topology: Topology, settings: Settings, port: int, console: C
         f"engine     starting SGLang TP={topology.engine_tp} EP={topology.engine_ep} at {server.engine.url}, "
         f"log {server.process.log}"
     )
-    server.wait(ENGINE_START_SECONDS)
-    console.print(f"engine     ready after {time.perf_counter() - started:.0f} s, layout found out")
     file = run.folder / "settings.json"
     file.write_bytes(msgspec.json.encode(settings))
     trainer = run.start("trainer", _torchrun(topology.world, file), env={"OMP_NUM_THREADS": "1"}, quiet=False)
     console.print(f"trainer    starting {topology.world} ranks, logs {run.folder}/rank-*.log")
+    server.wait(ENGINE_START_SECONDS)
+    console.print(f"engine     ready after {time.perf_counter() - started:.0f} s, layout found out")
     try:
         status = trainer.wait(RUN_SECONDS)
     except subprocess.TimeoutExpired:

@@ -8,6 +8,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+from transformers.utils import logging
 
 TEXT = Path(__file__).with_name("text.txt")
 VOCABULARY = 512
@@ -33,6 +34,7 @@ KINDS = ("moe", "dense")
 
 def make_checkpoint(kind: str, folder: Path, seed: int = 0) -> None:
     """Write a Qwen3 ("dense") or Qwen3-MoE ("moe") model of 4 layers in bfloat16, and its tokenizer."""
+    logging.disable_progress_bar()
     torch.manual_seed(seed)
     model: PreTrainedModel = (
         Qwen3MoeForCausalLM(Qwen3MoeConfig(**_SIZES, **_EXPERTS))

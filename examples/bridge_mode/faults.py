@@ -98,7 +98,8 @@ def _wrong_layer(layers: int, wrapped: Any, _: Any, args: Any, kwargs: Any) -> s
 
 def _swap_gate_up(wrapped: Any, mapping: Any, args: Any, kwargs: Any) -> dict[str, Tensor]:
     merged: dict[str, Tensor] = wrapped(*args, **kwargs)
-    names = list(merged)
-    if len(names) != 2 or f".layers.{LAYER}." not in names[0]:
-        return merged
-    return {names[0]: merged[names[1]], names[1]: merged[names[0]]}
+    other = {"gate_proj": "up_proj", "up_proj": "gate_proj"}
+    return {
+        re.sub("gate_proj|up_proj", lambda m: other[m[0]], name) if f".layers.{LAYER}." in name else name: tensor
+        for name, tensor in merged.items()
+    }

@@ -82,6 +82,7 @@ def run(settings: Settings, console: Console) -> Outcome:
             synced.summary.write(Path(settings.folder) / f"summary-{version}.json")
         return synced
 
+    _wait_for_engines(sync)
     synced = push("1", trained=False)
     if synced.verdict.word == "consistent":
         _show_parity(console, sync, trainer, checkpoint)
@@ -93,6 +94,16 @@ def run(settings: Settings, console: Console) -> Outcome:
         _show_parity(console, sync, trainer, checkpoint)
     verdict = synced.verdict
     return Outcome(str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings])
+
+
+def _wait_for_engines(sync: WeightSync, seconds: float = 300) -> None:
+    """The engine starts beside us; the launcher watches it and ends us if it dies."""
+    limit = time.monotonic() + seconds
+    while not all(engine.healthy() for engine in sync.engines):
+        if time.monotonic() > limit:
+            raise EngineError(f"{sync.engines[0].url} was not ready in {seconds:.0f} s")
+        time.sleep(0.5)
+    dist.barrier()
 
 
 def _show(console: Console, synced: Synced) -> None:
