@@ -34,6 +34,7 @@ def stream_launch(device: torch.device, variant: Variant, taken: Format, statist
         "ALIGNED": variant.aligned,
         "BR": shape.rows,
         "RB": shape.step,
+        "UNROLL": shape.unroll,
         "BW": shape.cols,
     }
     if device.type != "cuda":  # Triton's interpreter takes tensors, not addresses

@@ -129,7 +129,7 @@ def _plan(block: Block, device: torch.device, statistics: bool) -> _Plan | None:
     """How to launch for a block, or None if it takes a table: an odd shape or place, or nothing in it."""
     table = geometry([block])
     table[:, ADDRESS] = 0  # whether that is aligned is asked for each tensor
-    chosen = variants(table, block.held, block.taken)
+    chosen = variants(table, block.held, block.taken, statistics)
     box = block.box
     keys = row_key_table(device, box.offset.rows + box.size.rows * box.stride.rows)
     if not chosen or keys is None:

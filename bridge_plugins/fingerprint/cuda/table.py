@@ -53,7 +53,7 @@ class DeviceTable:
         tiles_so_far = 0
         for pair in dict.fromkeys(formats):
             members = np.array([index for index, other in enumerate(formats) if other == pair])
-            for variant, chosen in variants(table[members], *pair).items():
+            for variant, chosen in variants(table[members], *pair, statistics).items():
                 tiles, counts = cut(table, members[chosen], variant, pair[0])
                 ends = tiles_so_far + np.cumsum(counts)
                 ranges[members[chosen]] = np.stack([ends - counts, ends], axis=1)
@@ -98,6 +98,7 @@ class DeviceTable:
                 ALIGNED=launch.variant.aligned,
                 BR=shape.rows,
                 RB=shape.step,
+                UNROLL=shape.unroll,
                 BW=shape.cols,
                 num_warps=shape.warps,
             )

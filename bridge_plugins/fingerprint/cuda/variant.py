@@ -28,6 +28,7 @@ class Shape:
     cols: int
     step: int
     warps: int
+    unroll: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,10 @@ class Variant:
 
 
 # Two warps and few accumulators a thread: what an H200 ran fastest on (docs/benchmarks.md).
-_WIDE: Final = Shape(rows=128, cols=128, step=4, warps=2)
+_WIDE: Final = {
+    False: Shape(rows=128, cols=128, step=4, warps=2),
+    True: Shape(rows=128, cols=128, step=2, warps=2),
+}
 _FLAT: Final = Shape(rows=4, cols=1024, step=1, warps=4)
 _NARROW: Final = {
     cols: Shape(rows=16384 // cols, cols=cols, step=512 // cols, warps=2) for cols in (4, 16, 64)
@@ -52,7 +56,9 @@ _ACROSS: Final = Shape(rows=128, cols=16, step=128, warps=4)
 _LONGEST_ROW: Final = 2**31 // 256
 
 
-def variants(table: Table64, held: Format, taken: Format) -> dict[Variant, NDArray[np.int64]]:
+def variants(
+    table: Table64, held: Format, taken: Format, statistics: bool
+) -> dict[Variant, NDArray[np.int64]]:
     """Blocks of a table by the variant that takes them; empty blocks by none."""
     width = held.bytes
     row_bytes, words = table[:, ROW_BYTES], table[:, COLS] * width // 4
@@ -70,18 +76,18 @@ def variants(table: Table64, held: Format, taken: Format) -> dict[Variant, NDArr
         if not filled[index]:
             continue
         if in_words:
-            variant = Variant(True, bool(is_aligned), words_shape(int(rows), int(length)))
+            variant = Variant(True, bool(is_aligned), words_shape(int(rows), int(length), statistics))
         else:
             variant = Variant(False, False, _ACROSS if is_across else _ALONG)
         chosen.setdefault(variant, []).append(index)
     return {variant: np.array(indices) for variant, indices in chosen.items()}
 
 
-def words_shape(rows: int, words: int) -> Shape:
+def words_shape(rows: int, words: int, statistics: bool) -> Shape:
     """The tile for rows of that many words: a tile wider than the rows would mostly wait."""
     if rows <= _FLAT.rows and words >= _FLAT.cols:
         return _FLAT
-    return next((shape for cols, shape in _NARROW.items() if words <= cols), _WIDE)
+    return next((shape for cols, shape in _NARROW.items() if words <= cols), _WIDE[statistics])
 
 
 def constants(taken: Format) -> dict[str, object]:

@@ -1,0 +1,1 @@
+"""Measurements, each with what it is measured against in the same run."""

@@ -1,0 +1,47 @@
+"""Run the benchmarks, print a table, and write it where docs/benchmarks.md is made from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.fingerprint.page import write_page
+from benchmarks.fingerprint.report import Report
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fingerprint", description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there too")
+    parser.add_argument(
+        "--keep", action="store_true", help=f"write them to {RESULTS.name}/ and remake the page"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="only remake docs/benchmarks.md from kept numbers"
+    )
+    options = parser.parse_args()
+    if options.page:
+        write_page(RESULTS)
+        return
+    report = Report.here(options.device)
+    if options.device == "cuda":
+        from benchmarks.fingerprint import gpu
+
+        gpu.run(report)
+    else:
+        from benchmarks.fingerprint import cpu
+
+        cpu.run(report)
+    print(report.text())
+    if options.json:
+        report.save(options.json)
+    if options.keep:
+        report.save(RESULTS / f"fingerprint_{options.device}.json")
+        write_page(RESULTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Timing: the best of several on the CPU, whose noise only adds; the median of device events on a GPU."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+
+def best_seconds(call: Callable[[], object], repeats: int = 7) -> float:
+    """The shortest of several calls, after one to warm up."""
+    call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def device_seconds(call: Callable[[], object], repeats: int = 15) -> float:
+    """The median time between device events around a call, after three to warm up."""
+    for _ in range(3):
+        call()
+    times: list[float] = []
+    for _ in range(repeats):
+        start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return statistics.median(times)
+
+
+def host_seconds(call: Callable[[], object], repeats: int = 5) -> float:
+    """The shortest time that a call keeps the host, with the device idle before it."""
+    call()
+    times = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    torch.cuda.synchronize()
+    return min(times)
