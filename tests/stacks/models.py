@@ -39,11 +39,6 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {**COMMON, **HEADS}),
     "qwen3_tied": ("Qwen3Config", "Qwen3ForCausalLM", {**COMMON, **HEADS, "tie_word_embeddings": True}),
     "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", QWEN3_MOE),
-    "mixtral": (
-        "MixtralConfig",
-        "MixtralForCausalLM",
-        {**COMMON, "num_local_experts": 8, "num_experts_per_tok": 2},
-    ),
     # Layer 0 is dense, there are shared experts, attention is latent.
     "deepseek_v3": (
         "DeepseekV3Config",

@@ -71,7 +71,7 @@ def _stage(
 ) -> Iterator[Finding | str]:
     """Add what the stage's ranks hold to `everything`; give what is wrong with its shapes."""
     uncut = smallest(replace(sizes, tp=1, cp=1, etp=1, sp=False))
-    with simulated_rank(source.config, uncut, rank_of(uncut, stage), layout) as rank:
+    with simulated_rank(source, uncut, rank_of(uncut, stage), layout) as rank:
         whole = shapes.shapes_of(rank)
         first = list(held(rank, stage, 0))
         everything += first
@@ -83,7 +83,7 @@ def _stage(
     if has_experts and sizes.ep > 1 and not any(one.expert and one.stage < stage for one in everything):
         yield from _moved_is_built(source, uncut, stage, layout, everything)
     if uncut != sizes:
-        with simulated_rank(source.config, sizes, rank_of(sizes, stage), layout) as rank:
+        with simulated_rank(source, sizes, rank_of(sizes, stage), layout) as rank:
             yield from shapes.misfits(shapes.shapes_of(rank), whole, sizes, stage)
 
 
@@ -92,7 +92,7 @@ def _moved_is_built(
 ) -> Iterator[Finding]:
     """Hold the last expert-parallel rank, moved to, against the same rank built in earnest."""
     last = sizes.ep - 1
-    with simulated_rank(source.config, sizes, rank_of(sizes, stage, last), layout) as rank:
+    with simulated_rank(source, sizes, rank_of(sizes, stage, last), layout) as rank:
         built = set(held(rank, stage, last, experts_only=True))
     moved = {one for one in everything if (one.stage, one.ep) == (stage, last)}
     for one in sorted(built ^ moved, key=lambda one: one.whole):

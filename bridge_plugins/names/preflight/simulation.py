@@ -8,9 +8,11 @@ import contextlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 from bridge_plugins.errors import UsageError
+from bridge_plugins.names.preflight.source import Source
 from bridge_plugins.topology import Topology
 
 #: Kernels that a CPU lacks; none of them changes a name or a shape.
@@ -50,7 +52,9 @@ def rank_of(topology: Topology, stage: int, ep: int = 0) -> int:
 
 
 @contextlib.contextmanager
-def simulated_rank(config: Any, topology: Topology, rank: int, layout: Any = None) -> Iterator[SimulatedRank]:
+def simulated_rank(
+    source: Source, topology: Topology, rank: int, layout: Any = None
+) -> Iterator[SimulatedRank]:
     """Build what `rank` of `topology` would hold, on the meta device; the process groups last as long as
     this does.
 
@@ -64,7 +68,7 @@ def simulated_rank(config: Any, topology: Topology, rank: int, layout: Any = Non
     dist.init_process_group("fake", rank=rank, world_size=topology.world, store=FakeStore())
     try:
         with contextlib.redirect_stdout(io.StringIO()), _only_own_groups(), _rank_groups_computed_once():
-            yield _build(config, topology, layout)
+            yield _build(source, topology, layout)
     finally:
         parallel_state.destroy_model_parallel()
         dist.destroy_process_group()
@@ -124,17 +128,15 @@ def become_alone() -> None:
     parallel_state.initialize_model_parallel(create_gloo_process_groups=False)
 
 
-def _build(config: Any, topology: Topology, layout: Any) -> SimulatedRank:
+def _build(source: Source, topology: Topology, layout: Any) -> SimulatedRank:
     import torch
     from megatron.bridge import AutoBridge
 
     try:
-        bridge = AutoBridge.from_hf_config(config)
+        bridge = AutoBridge.from_hf_config(source.config)
         provider = bridge.to_megatron_provider(load_weights=False)
     except Exception as error:  # the bridge's own refusals come in many types
-        raise UsageError(
-            f"Megatron Bridge has no bridge for {type(config).__name__}: {_line(error)}"
-        ) from error
+        raise UsageError(f"Megatron Bridge has no bridge for {source.family}: {_line(error)}") from error
     fields: dict[str, Any] = {
         **topology.provider_fields(),
         **dict.fromkeys(FUSIONS, False),
@@ -165,7 +167,14 @@ def _build(config: Any, topology: Topology, layout: Any) -> SimulatedRank:
         )
     except Exception as error:  # Megatron's own checks, whatever they raise
         raise UsageError(f"Megatron can't build this model at {topology}: {_line(error)}") from error
-    return SimulatedRank(bridge._model_bridge, provider, models)
+    model_bridge = bridge._model_bridge
+    model_bridge.hf_config = source.config
+    # Some registries depend on what the checkpoint has: experts one by one, or packed into one tensor.
+    model_bridge.hf_pretrained = SimpleNamespace(
+        config=source.config,
+        state=SimpleNamespace(source=SimpleNamespace(get_all_keys=lambda: list(source.tensors))),
+    )
+    return SimulatedRank(model_bridge, provider, models)
 
 
 def _line(error: BaseException) -> str:

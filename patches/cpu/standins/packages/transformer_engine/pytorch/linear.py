@@ -31,9 +31,10 @@ class Linear(ParallelWeights):
         self.tp_group, self.sequence_parallel = tp_group, sequence_parallel and self.tp_size > 1
         self.use_bias, self.return_bias, self.apply_bias = bias, return_bias, bias and not return_bias
         self.make_weight("weight")
-        self.bias = None
         if bias:
             self.make_bias("bias", sequence_parallel)
+        else:
+            self.bias = None
 
     def before(self, x: torch.Tensor) -> torch.Tensor:
         return x
