@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 README = Path(__file__).parent.parent / "README.md"
-RUNS = {"demo": [], "fault": ["FAULT=swap-experts"]}
+RUNS: dict[str, list[str]] = {"demo": [], "fault": ["FAULT=swap-experts"]}
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
         command = ["make", "--no-print-directory", "demo", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("setup:")]
-        shown = "\n".join([f"$ make demo {' '.join(options)}".rstrip(), *lines, f"$ echo $?\n{done.returncode and 1}"])
+        shown = "\n".join([f"$ make demo {' '.join(options)}".rstrip(), *lines])
         shown = re.sub(r"/\S*/bridge-\w+", "/tmp/bridge-run", shown)
         block = f"<!-- {name}: begin -->\n```text\n{shown}\n```\n<!-- {name}: end -->"
         text = re.sub(rf"<!-- {name}: begin -->.*?<!-- {name}: end -->", lambda _, b=block: b, text, flags=re.DOTALL)

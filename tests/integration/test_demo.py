@@ -1,0 +1,141 @@
+"""The demo as its user runs it: the command, its output, its exit status, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = [sys.executable, "-m", "examples.bridge_mode"]
+SHARED = Path("/dev/shm")  # noqa: S108
+
+
+def processes_of_a_run() -> set[int]:
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            if "BRIDGE_PLUGINS_RUN" in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+                found.add(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def nothing_left(tmp_path: Path) -> Iterator[Path]:
+    """A folder for temporary files; afterwards no process, no shared memory and no file of the run may be there."""
+    processes, shared = processes_of_a_run(), set(SHARED.glob("torch_*"))
+    yield tmp_path
+    assert processes_of_a_run() <= processes
+    assert set(SHARED.glob("torch_*")) <= shared
+    assert list(tmp_path.glob("bridge-*")) == []
+
+
+def demo(scratch: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *options], cwd=ROOT, env=environment(scratch), capture_output=True, text=True, timeout=280, check=False
+    )  # fmt: skip
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(scratch)}
+
+
+def shape(output: str) -> list[str]:
+    """Output without what changes from run to run: numbers, digests, folders."""
+    lines = [re.sub(r"/\S*/bridge-\w+", "FOLDER", line) for line in output.splitlines()]
+    lines = [re.sub(r"\b[0-9a-f]{16}\b", "DIGEST", line) for line in lines]
+    lines = [re.sub(r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?", "N", line) for line in lines]
+    return [re.sub(r"[\s─]+", " ", line).strip() for line in lines]
+
+
+def test_the_demo_is_consistent_and_prints_what_the_readme_shows(nothing_left: Path) -> None:
+    done = demo(nothing_left)
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = "VERDICT consistent  version=2  tensors=135 layers=4 mismatched=0 not_compared=0"
+    assert done.stdout.splitlines()[-1] == last
+    block = re.search(r"<!-- demo: begin -->\n```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block
+    shown, printed = shape(block[1])[1:], shape(done.stdout)
+    assert sorted(shown) == sorted(printed)
+
+
+@pytest.mark.ci
+def test_a_broken_demo_names_the_fault_and_exits_with_1(nothing_left: Path) -> None:
+    done = demo(nothing_left, "--fault", "swap-experts")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith("VERDICT findings ")
+    assert "layer 1 expert 0: carries the weights of layer 1 expert 1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--tp", "3"], "a parallel size divides attention heads by TP: TP=3, heads=8; try TP=2"),
+        (["--model", "dense", "--ep", "2"], "a dense model has no experts to cut"),
+        (["--model", "nowhere"], "MODEL=nowhere is neither moe nor dense nor a folder"),
+        (["--fault", "gremlins"], "FAULT=gremlins is unknown; try swap-experts"),
+        (["--pp", "1", "--fault", "wrong-layer-offset"], "needs a pipeline: PP=2"),
+        (["--stages", "3,x"], "STAGES=3,x: give the layers of each chunk"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(
+    nothing_left: Path, options: list[str], said: str
+) -> None:
+    done = demo(nothing_left, *options)
+    assert done.returncode == 2
+    assert said in done.stdout
+    assert "engine     starting" not in done.stdout
+
+
+def test_a_port_in_use_is_one_clear_line(nothing_left: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = demo(nothing_left, "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 2
+    assert "can't be used (Address already in use): choose another, or 0 for a free one" in done.stdout
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
+def test_an_interrupt_leaves_nothing_behind(nothing_left: Path, number: int, status: int) -> None:
+    with subprocess.Popen(
+        COMMAND, cwd=ROOT, env=environment(nothing_left), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:  # fmt: skip
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith("engine     ready"):
+                break
+        process.send_signal(number)
+        rest = process.stdout.read()
+        assert process.wait(60) == status
+    assert "everything is stopped" in rest
+
+
+@pytest.mark.ci
+def test_an_engine_that_dies_during_the_run_is_named(nothing_left: Path) -> None:
+    with subprocess.Popen(
+        COMMAND, cwd=ROOT, env=environment(nothing_left), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:  # fmt: skip
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith("training   step 1"):
+                break
+        for pid in processes_of_a_run():
+            if "scheduler" in psutil.Process(pid).name() or "scheduler" in " ".join(psutil.Process(pid).cmdline()):
+                psutil.Process(pid).kill()
+        rest = process.stdout.read()
+        assert process.wait(120) == 2
+    assert re.search(r"error: .*http://127\.0\.0\.1:\d+", rest), rest
+    assert "VERDICT" not in rest
+
