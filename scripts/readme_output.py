@@ -18,9 +18,11 @@ def main() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("setup:")]
         shown = "\n".join([f"$ make demo {' '.join(options)}".rstrip(), *lines])
-        shown = re.sub(r"/\S*/bridge-\w+", "/tmp/bridge-run", shown)
+        shown = re.sub(r"/\S*/bridge-\w+", "/tmp/bridge-run", shown)  # noqa: S108
         block = f"<!-- {name}: begin -->\n```text\n{shown}\n```\n<!-- {name}: end -->"
-        text = re.sub(rf"<!-- {name}: begin -->.*?<!-- {name}: end -->", lambda _, b=block: b, text, flags=re.DOTALL)
+        text = re.sub(
+            rf"<!-- {name}: begin -->.*?<!-- {name}: end -->", lambda _, b=block: b, text, flags=re.DOTALL
+        )
     README.write_text(text)
 
 

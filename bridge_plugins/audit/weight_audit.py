@@ -111,7 +111,7 @@ def _agree(summary: Summary, findings: list[Finding], group: Any) -> list[Findin
                 "every rank of an export yields the same full tensors: look at these ranks' collectives",
                 (),
                 apart,
-            )  # fmt: skip
+            )
         )
     return list(shared[0])
 

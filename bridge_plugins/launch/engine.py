@@ -67,5 +67,7 @@ def _usable_port(port: int) -> int:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise UsageError(f"port {port} can't be used ({error.strerror}): choose another, or 0 for a free one") from error
+            raise UsageError(
+                f"port {port} can't be used ({error.strerror}): choose another, or 0 for a free one"
+            ) from error
         return int(probe.getsockname()[1])

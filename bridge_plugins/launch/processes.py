@@ -40,7 +40,9 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def start(self, name: str, command: Sequence[str], *, env: dict[str, str] | None = None, quiet: bool = True) -> Process:
+    def start(
+        self, name: str, command: Sequence[str], *, env: dict[str, str] | None = None, quiet: bool = True
+    ) -> Process:
         """Start `command`, with output to ``<folder>/<name>.log``; without `quiet`, its stdout stays ours."""
         scratch = self.folder / "tmp"
         scratch.mkdir(exist_ok=True)

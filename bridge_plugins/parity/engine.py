@@ -21,7 +21,9 @@ class Sample:
     versions: tuple[str, ...]
 
 
-def sample(engine: Engine, prompts: Sequence[Sequence[int]], *, new_tokens: int, temperature: float = 1.0) -> list[Sample]:
+def sample(
+    engine: Engine, prompts: Sequence[Sequence[int]], *, new_tokens: int, temperature: float = 1.0
+) -> list[Sample]:
     """Let `engine` continue each prompt (token numbers) by `new_tokens` tokens."""
     replies = engine.generate(
         input_ids=[list(prompt) for prompt in prompts],
@@ -38,7 +40,10 @@ def sample(engine: Engine, prompts: Sequence[Sequence[int]], *, new_tokens: int,
         spans = facts.get("weight_versions") or [{"version": facts.get("weight_version")}]
         samples.append(
             Sample(
-                (*prompt, *tokens), len(prompt), (*given, *sampled), tuple(str(span["version"]) for span in spans)
+                (*prompt, *tokens),
+                len(prompt),
+                (*given, *sampled),
+                tuple(str(span["version"]) for span in spans),
             )
         )
     return samples

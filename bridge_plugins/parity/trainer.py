@@ -49,7 +49,7 @@ def trainer_logprobs(model: list[Any], sequences: Sequence[Sequence[int]]) -> li
     for chunk, training in zip(model, was_training, strict=True):
         chunk.train(training)
     # The last rank is always of the last stage: pipeline stages are the slowest-moving coordinate.
-    shared = [losses[0].tolist() if losses else None]
+    shared: list[Any] = [losses[0].tolist() if losses else None]
     dist.broadcast_object_list(shared, src=dist.get_world_size() - 1)
     return [[-loss for loss in row[: len(one) - 1]] for row, one in zip(shared[0], sequences, strict=True)]
 

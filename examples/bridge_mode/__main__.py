@@ -77,7 +77,9 @@ def demo(
         console.print(f"error: {error}", style="red", markup=False)
         raise typer.Exit(2) from None
     except KeyboardInterrupt as reason:
-        console.print(f"interrupted{f' by {reason}' if str(reason) else ''}: everything is stopped", style="red")
+        console.print(
+            f"interrupted{f' by {reason}' if str(reason) else ''}: everything is stopped", style="red"
+        )
         raise typer.Exit(130) from None
     for finding in outcome.findings:
         console.print(f"finding    {finding}", markup=False)
@@ -134,7 +136,9 @@ def _checkpoint(model: str, run: Run, console: Console) -> Path:
         return Path(model).resolve()
     folder = run.folder / f"qwen3-{model}"
     checkpoint.make_checkpoint(model, folder)
-    console.print(f"model      {folder.name}: random weights in bfloat16, tokenizer from {checkpoint.TEXT.name}")
+    console.print(
+        f"model      {folder.name}: random weights in bfloat16, tokenizer from {checkpoint.TEXT.name}"
+    )
     return folder
 
 

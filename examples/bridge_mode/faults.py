@@ -40,7 +40,10 @@ def break_bridge(fault: str, trainer: Any, layers: int) -> None:
     """Switch in a fault of the export. The import is done by now, and was right."""
     patches = {
         "swap-experts": Replace(
-            "fault.swap-experts", f"{_MODEL_BRIDGE}:_megatron_local_name_to_global", "nothing", wrapping(_swap_experts)
+            "fault.swap-experts",
+            f"{_MODEL_BRIDGE}:_megatron_local_name_to_global",
+            "nothing",
+            wrapping(_swap_experts),
         ),
         "wrong-layer-offset": Replace(
             "fault.wrong-layer-offset",
@@ -49,7 +52,10 @@ def break_bridge(fault: str, trainer: Any, layers: int) -> None:
             wrapping(lambda *call: _wrong_layer(layers, *call)),
         ),
         "gate-up-swapped": Replace(
-            "fault.gate-up-swapped", f"{_MAPPINGS}:GatedMLPMapping.megatron_to_hf", "nothing", wrapping(_swap_gate_up)
+            "fault.gate-up-swapped",
+            f"{_MAPPINGS}:GatedMLPMapping.megatron_to_hf",
+            "nothing",
+            wrapping(_swap_gate_up),
         ),
     }
     if fault in patches:
@@ -93,13 +99,17 @@ def _swap_experts(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
 def _wrong_layer(layers: int, wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
     name: str = wrapped(*args, **kwargs)
     # Off by half the model, as if the first stage had the offset of the middle one and the other way round.
-    return re.sub(r"\.layers\.(\d+)", lambda m: f".layers.{(int(m[1]) + layers // 2) % layers}", name, count=1)
+    return re.sub(
+        r"\.layers\.(\d+)", lambda m: f".layers.{(int(m[1]) + layers // 2) % layers}", name, count=1
+    )
 
 
-def _swap_gate_up(wrapped: Any, mapping: Any, args: Any, kwargs: Any) -> dict[str, Tensor]:
+def _swap_gate_up(wrapped: Any, _: Any, args: Any, kwargs: Any) -> dict[str, Tensor]:
     merged: dict[str, Tensor] = wrapped(*args, **kwargs)
     other = {"gate_proj": "up_proj", "up_proj": "gate_proj"}
     return {
-        re.sub("gate_proj|up_proj", lambda m: other[m[0]], name) if f".layers.{LAYER}." in name else name: tensor
+        re.sub("gate_proj|up_proj", lambda m: other[m[0]], name)
+        if f".layers.{LAYER}." in name
+        else name: tensor
         for name, tensor in merged.items()
     }

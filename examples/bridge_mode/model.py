@@ -12,6 +12,7 @@ from bridge_plugins.patches import cpu
 from bridge_plugins.patches.cpu.provider import adapt
 from bridge_plugins.topology import Topology
 
+
 @dataclass
 class Trainer:
     """What one rank trains with."""

@@ -60,7 +60,9 @@ def run(settings: Settings, console: Console) -> Outcome:
     started = time.perf_counter()
     trainer = model.build(checkpoint, topology, learning_rate=settings.learning_rate)
     console.print(f"trainer    {topology} over {dist.get_backend()}; {cpu.describe()}")
-    console.print(f"trainer    loaded {checkpoint.name} through the bridge in {time.perf_counter() - started:.1f} s")
+    console.print(
+        f"trainer    loaded {checkpoint.name} through the bridge in {time.perf_counter() - started:.1f} s"
+    )
     layers = trainer.chunks[0].config.num_layers
     if settings.fault:
         console.print(f"FAULT      {settings.fault}: {faults.FAULTS[settings.fault]}", style="yellow")
@@ -72,7 +74,9 @@ def run(settings: Settings, console: Console) -> Outcome:
         topology=str(topology),
         expected=Expected.from_folder(checkpoint, fingerprints=rank == 0),
     )
-    sync = WeightSync(audit, [engine_type(settings.url)] if rank == 0 else [], bucket_bytes=settings.bucket_bytes)
+    sync = WeightSync(
+        audit, [engine_type(settings.url)] if rank == 0 else [], bucket_bytes=settings.bucket_bytes
+    )
 
     def push(version: str, *, trained: bool) -> Synced:
         stream = trainer.bridge.export_hf_weights(trainer.chunks, show_progress=False)
@@ -128,7 +132,9 @@ def _show_parity(console: Console, sync: WeightSync, trainer: model.Trainer, che
 
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
         try:
-            shared[0] = sample(sync.engines[0], [tokenizer(p)["input_ids"] for p in PROMPTS], new_tokens=NEW_TOKENS)
+            shared[0] = sample(
+                sync.engines[0], [tokenizer(p)["input_ids"] for p in PROMPTS], new_tokens=NEW_TOKENS
+            )
         except EngineError as error:
             shared[1] = str(error)
     dist.broadcast_object_list(shared, src=0)
@@ -157,7 +163,9 @@ def main() -> None:
         bridge_plugins.load()
         if not cpu.wanted():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group("gloo" if cpu.wanted() else "cpu:gloo,cuda:nccl", timeout=timedelta(minutes=5))
+        dist.init_process_group(
+            "gloo" if cpu.wanted() else "cpu:gloo,cuda:nccl", timeout=timedelta(minutes=5)
+        )
         outcome = run(settings, console)
         if rank == 0:
             (folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))

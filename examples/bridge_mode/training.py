@@ -66,6 +66,8 @@ def step(trainer: Trainer, data: Iterator[Tensor], device: Any) -> tuple[float, 
         forward_only=False,
     )
     _done, norm, _zeros = trainer.optimizer.step()
-    mean = torch.stack([entry["loss"] for entry in losses]).mean() if losses else torch.zeros((), device=device)
+    mean = (
+        torch.stack([entry["loss"] for entry in losses]).mean() if losses else torch.zeros((), device=device)
+    )
     dist.broadcast(mean, src=dist.get_world_size() - 1)  # the last rank is always of the last stage
     return float(mean), float(norm)

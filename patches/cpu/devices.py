@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from bridge_plugins.patches.cpu.standing import standing
 from bridge_plugins.patching import Enter, Patch, Replace
 
 
 class CudaMeansCpu(TorchFunctionMode):
     """Reads ``cuda`` as ``cpu`` in every torch call: pipeline schedules and MoE dispatchers hard-code it."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if _is_cuda(kwargs.get("device")):
             kwargs["device"] = torch.device("cpu")
@@ -53,11 +54,11 @@ def _type(original: Any) -> Any:
 
 PATCHES: list[Patch] = [
     Enter("cpu.device_mode", "torch", "'cuda' hard-coded as a device", CudaMeansCpu),
-    Replace("cpu.Tensor.cuda", "torch:Tensor.cuda", "needs a CUDA driver", lambda _: _same),
+    Replace("cpu.Tensor.cuda", "torch:Tensor.cuda", "needs a CUDA driver", standing(_same)),
     Replace("cpu.Tensor.type", "torch:Tensor.type", "optimizers ask for CUDA tensors by name", _type),
-    Replace("cpu.Module.cuda", "torch.nn:Module.cuda", "needs a CUDA driver", lambda _: _same),
+    Replace("cpu.Module.cuda", "torch.nn:Module.cuda", "needs a CUDA driver", standing(_same)),
     Replace(
         "cpu.current_device", "torch.cuda:current_device", "needs a CUDA driver", lambda _: _current_device
     ),
-    Replace("cpu.set_device", "torch.cuda:set_device", "needs a CUDA driver", lambda _: _set_device),
+    Replace("cpu.set_device", "torch.cuda:set_device", "needs a CUDA driver", standing(_set_device)),
 ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from bridge_plugins.patches.cpu.standing import standing
 from bridge_plugins.patching import Patch, Replace
 
 
@@ -24,10 +25,10 @@ def _seed(seed: int) -> None:
 _MENDS = "asks CUDA for a random state"
 
 PATCHES: list[Patch] = [
-    Replace("cpu.get_rng_state", "torch.cuda:get_rng_state", _MENDS, lambda _: _get_state),
-    Replace("cpu.manual_seed", "torch.cuda:manual_seed", _MENDS, lambda _: _seed),
+    Replace("cpu.get_rng_state", "torch.cuda:get_rng_state", _MENDS, standing(_get_state)),
+    Replace("cpu.manual_seed", "torch.cuda:manual_seed", _MENDS, standing(_seed)),
     *(
-        Replace(f"cpu.{name}", f"megatron.core.tensor_parallel.random:{name}", _MENDS, lambda _, new=new: new)
+        Replace(f"cpu.{name}", f"megatron.core.tensor_parallel.random:{name}", _MENDS, standing(new))
         for name, new in (("_get_cuda_rng_state", _get_state), ("_set_cuda_rng_state", _set_state))
     ),
 ]

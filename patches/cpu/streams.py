@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from bridge_plugins.patches.cpu.standing import standing
 from bridge_plugins.patching import Patch, Replace
 
 
@@ -93,6 +94,6 @@ _STANDS_FOR = {
 }
 
 PATCHES: list[Patch] = [
-    Replace(f"cpu.{target.partition(':')[2]}", target, "needs a CUDA driver", lambda _, new=new: new)
+    Replace(f"cpu.{target.partition(':')[2]}", target, "needs a CUDA driver", standing(new))
     for target, new in _STANDS_FOR.items()
 ]

@@ -22,7 +22,9 @@ NAMED = {
 }
 
 
-def run(ranks: Ranks, server: Any, model: Path, folder: Path, topology: dict[str, Any], **options: Any) -> Any:
+def run(
+    ranks: Ranks, server: Any, model: Path, folder: Path, topology: dict[str, Any], **options: Any
+) -> Any:
     from bridge_plugins.topology import Topology
 
     results = ranks(

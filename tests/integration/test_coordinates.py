@@ -11,8 +11,15 @@ from tests.stacks.ranks import Ranks
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"tp": 2, "pp": 2, "ep": 2}, {"pp": 2, "ep": 2}, {"tp": 2, "ep": 2, "etp": 2}, {"tp": 2, "world": 4, "ep": 4}], ids=str
-)  # fmt: skip
+    "sizes",
+    [
+        {"tp": 2, "pp": 2, "ep": 2},
+        {"pp": 2, "ep": 2},
+        {"tp": 2, "ep": 2, "etp": 2},
+        {"tp": 2, "world": 4, "ep": 4},
+    ],
+    ids=str,
+)
 def test_coordinates_are_megatrons(ranks: Ranks, sizes: dict[str, Any]) -> None:
     topology = Topology(**sizes)
     real = ranks("tests.integration.cases:megatron_coordinates", world=topology.world, sizes=sizes)

@@ -132,10 +132,11 @@ def test_an_engine_that_dies_during_the_run_is_named(nothing_left: Path) -> None
             if line.startswith("training   step 1"):
                 break
         for pid in processes_of_a_run():
-            if "scheduler" in psutil.Process(pid).name() or "scheduler" in " ".join(psutil.Process(pid).cmdline()):
+            if "scheduler" in psutil.Process(pid).name() or "scheduler" in " ".join(
+                psutil.Process(pid).cmdline()
+            ):
                 psutil.Process(pid).kill()
         rest = process.stdout.read()
         assert process.wait(120) == 2
     assert re.search(r"error: .*http://127\.0\.0\.1:\d+", rest), rest
     assert "VERDICT" not in rest
-

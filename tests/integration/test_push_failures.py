@@ -114,7 +114,9 @@ def test_a_server_that_dies_during_the_push_is_named(models: dict[str, Path]) ->
 
 
 @pytest.mark.ci
-def test_a_server_without_the_plugin_says_how_to_get_it(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_the_plugin_says_how_to_get_it(
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bridge_plugins.launch.engine import start_server
     from bridge_plugins.topology import Topology
 

@@ -39,6 +39,8 @@ def test_what_was_computed_is_no_code() -> None:
     assert bool((decode(values * 1.0001, torch.bfloat16) == -1).all())
 
 
-@pytest.mark.parametrize(("count", "digits"), [(1, 1), (BASE, 1), (BASE + 1, 2), (BASE**2, 2), (BASE**2 + 1, 3)])
+@pytest.mark.parametrize(
+    ("count", "digits"), [(1, 1), (BASE, 1), (BASE + 1, 2), (BASE**2, 2), (BASE**2 + 1, 3)]
+)
 def test_digits_for(count: int, digits: int) -> None:
     assert digits_for(count) == digits

@@ -11,7 +11,9 @@ import pytest
 def imported_by(code: str) -> set[str]:
     """The top-level modules that are there after running `code` in a fresh interpreter."""
     script = f"{code}\nimport sys; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
     return set(done.stdout.split())
 
 

@@ -45,19 +45,32 @@ class Holder(nn.Module):
         for name, w in weights:
             with torch.no_grad():
                 match name:
-                    case "q": self.qk[: self.half] = w[mine]
-                    case "k": self.qk[self.half :] = w[mine]
-                    case "o": self.o.copy_(w[:, mine])
-                    case "expert.0": self.stack[0] = w
-                    case "expert.1": self.stack[1] = w
-                    case "turned": self.turned.copy_(w.t())
-                    case "gate": self.gate_up[0::2] = w
-                    case "up": self.gate_up[1::2] = w
-                    case "router": self.router.copy_(w)
-                    case "norm": self.norm.copy_(w)
-                    case "plus_one": self.plus_one.copy_(w.add_(1))  # in place, as Gemma's loader does
-                    case "padded": self.padded[: w.shape[0]] = w
-                    case _: raise KeyError(name)  # fmt: skip
+                    case "q":
+                        self.qk[: self.half] = w[mine]
+                    case "k":
+                        self.qk[self.half :] = w[mine]
+                    case "o":
+                        self.o.copy_(w[:, mine])
+                    case "expert.0":
+                        self.stack[0] = w
+                    case "expert.1":
+                        self.stack[1] = w
+                    case "turned":
+                        self.turned.copy_(w.t())
+                    case "gate":
+                        self.gate_up[0::2] = w
+                    case "up":
+                        self.gate_up[1::2] = w
+                    case "router":
+                        self.router.copy_(w)
+                    case "norm":
+                        self.norm.copy_(w)
+                    case "plus_one":
+                        self.plus_one.copy_(w.add_(1))  # in place, as Gemma's loader does
+                    case "padded":
+                        self.padded[: w.shape[0]] = w
+                    case _:
+                        raise KeyError(name)
         self.derived = self.qk.detach()[:2].float() * 2  # a new tensor in the place of the old one
 
 

@@ -18,7 +18,8 @@ from bridge_plugins.launch.processes import Run
 STUBBORN = """
 import os, signal, subprocess, sys
 child = subprocess.Popen(
-    [sys.executable, "-c", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"],
+    [sys.executable, "-c",
+     "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"],
     start_new_session=True, stdout=subprocess.PIPE)
 child.stdout.readline()
 print(os.getpid(), child.pid, flush=True)
@@ -57,9 +58,16 @@ def test_a_grandchild_that_ignores_sigterm_is_gone_too() -> None:
 
 
 def test_an_error_inside_ends_everything() -> None:
-    with pytest.raises(ValueError, match="oops"), Run() as run:
-        pids = started(run)
-        raise ValueError("oops")
+    run = Run()
+
+    def fail() -> None:
+        with run:
+            pids.extend(started(run))
+            raise ValueError("oops")
+
+    pids: list[int] = []
+    with pytest.raises(ValueError, match="oops"):
+        fail()
     assert not any(alive(pid) for pid in pids)
 
 

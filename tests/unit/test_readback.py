@@ -39,7 +39,9 @@ def record(taken: Fingerprint, **changed: Any) -> dict[str, Any]:
     return {"lanes": list(taken.lanes), "boxes": boxes, "lossy": 0, "dtype": "bfloat16", **changed}
 
 
-def rank(number: int, rows: slice, weight: torch.Tensor = WEIGHT, norm: torch.Tensor = NORM) -> dict[str, Any]:
+def rank(
+    number: int, rows: slice, weight: torch.Tensor = WEIGHT, norm: torch.Tensor = NORM
+) -> dict[str, Any]:
     part = fingerprint(weight[rows], row_offset=rows.start)
     return {
         "rank": number, "world": 2, "untold": {},
@@ -92,7 +94,9 @@ def test_what_the_engine_could_not_tell_says_why() -> None:
     assert "int8" in verdict(*replies).not_compared[W]
 
 
-@pytest.mark.parametrize(("changed", "said"), [({"lossy": 3}, "3 elements"), ({"dtype": "float16"}, "float16")])
+@pytest.mark.parametrize(
+    ("changed", "said"), [({"lossy": 3}, "3 elements"), ({"dtype": "float16"}, "float16")]
+)
 def test_what_is_held_otherwise_is_not_compared(changed: dict[str, Any], said: str) -> None:
     replies = [rank(0, TOP), rank(1, BOTTOM)]
     replies[0]["tensors"][W].update(changed)

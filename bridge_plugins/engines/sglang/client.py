@@ -38,11 +38,13 @@ class Engine:
 
     def info(self) -> dict[str, Any]:
         """``model_path``, ``weight_version`` and the like."""
-        return self._json("GET", "/get_model_info")
+        info: dict[str, Any] = self._json("GET", "/get_model_info")
+        return info
 
     def server_info(self) -> dict[str, Any]:
         """The server's arguments and version (``tp_size``, ``ep_size``, ``version``, …)."""
-        return self._json("GET", "/get_server_info")
+        info: dict[str, Any] = self._json("GET", "/get_server_info")
+        return info
 
     @functools.cached_property
     def ranks(self) -> int:

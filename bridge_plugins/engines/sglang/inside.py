@@ -34,7 +34,7 @@ def probe_after_load(result: Any, runner: Any, *_: Any, **__: Any) -> Any:
 
 def _loader(runner: Any) -> Any:
     """The engine's own path for an online update: begin (undo packing) → load → end (post-process)."""
-    updater = getattr(runner, "weight_updater", None)
+    updater: Any = getattr(runner, "weight_updater", None)
     session = hasattr(updater, "begin_weight_update")
 
     def load(weights: Iterable[tuple[str, Tensor]]) -> None:

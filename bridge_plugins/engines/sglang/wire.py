@@ -12,7 +12,7 @@ import io
 import pickle
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.multiprocessing.reductions  # registers with ForkingPickler how tensors travel between processes
@@ -63,11 +63,11 @@ class Bucket:
 class _Pickler(pickle._Pickler):
     """Writes `FlattenedTensorMetadata` as an object of SGLang's class, named and not imported."""
 
-    dispatch = dict(pickle._Pickler.dispatch)
+    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=4)
-        self.dispatch_table = ForkingPickler(io.BytesIO()).dispatch_table  # type: ignore[attr-defined]
+        self.dispatch_table = ForkingPickler(io.BytesIO()).dispatch_table
 
     def _save_metadata(self, metadata: FlattenedTensorMetadata) -> None:
         self.write(pickle.GLOBAL + b"sglang.srt.weight_sync.tensor_bucket\nFlattenedTensorMetadata\n")  # type: ignore[attr-defined]
@@ -81,12 +81,9 @@ class _Pickler(pickle._Pickler):
 def share_by_file(device: torch.device) -> None:
     """Make CPU tensors travel by name in shared memory: passing file descriptors kills SGLang's scheduler."""
     if device.type == "cpu":
-        torch.multiprocessing.set_sharing_strategy("file_system")
+        torch.multiprocessing.set_sharing_strategy("file_system")  # type: ignore[no-untyped-call]
 
 
 def same_fields() -> tuple[str, ...]:
     """The field names, to be held against SGLang's class where both are installed."""
     return tuple(FlattenedTensorMetadata.__dataclass_fields__)
-
-
-__all__: list[Any] = ["LOAD_FORMAT", "Bucket", "FlattenedTensorMetadata", "same_fields", "share_by_file"]

@@ -44,7 +44,9 @@ def test_items_are_handed_on_at_once_and_not_kept() -> None:
 
 
 def test_a_summary_does_not_depend_on_order() -> None:
-    tensors = {f"model.layers.{n}.w": torch.randn(3, 4) for n in range(5)} | {"lm_head.weight": torch.randn(2)}
+    tensors = {f"model.layers.{n}.w": torch.randn(3, 4) for n in range(5)} | {
+        "lm_head.weight": torch.randn(2)
+    }
     digests = set()
     for items in (list(tensors.items()), list(reversed(tensors.items()))):
         audit = WeightAudit("tiny")

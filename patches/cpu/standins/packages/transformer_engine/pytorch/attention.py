@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+
 from transformer_engine.pytorch.module import TransformerEngineBaseModule
 
 
 class DotProductAttention(TransformerEngineBaseModule):
     def __init__(
         self,
-        num_attention_heads: int,
-        kv_channels: Any,
+        num_attention_heads: int,  # noqa: ARG002
+        kv_channels: Any,  # noqa: ARG002
         qkv_format: str = "sbhd",
         attn_mask_type: str = "causal",
         softmax_scale: float | None = None,
@@ -41,7 +43,7 @@ class DotProductAttention(TransformerEngineBaseModule):
             assert cu_seqlens_q is not None
             bounds = cu_seqlens_q.tolist()
             outputs = []
-            for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+            for start, end in itertools.pairwise(bounds):
                 q, k, v = (x[start:end].transpose(0, 1)[None] for x in (query, key, value))
                 outputs.append(self._attend(q, k, v, None, mask_type)[0].transpose(0, 1))
             return torch.cat(outputs).flatten(1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+
 from transformer_engine.pytorch.module import Init, ParallelWeights
 from transformer_engine.pytorch.norm import normalize
 
