@@ -8,6 +8,7 @@ Exit status: 0 consistent, 1 findings, 2 could not be done.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import subprocess
 import sys
 import time
@@ -23,8 +24,8 @@ from bridge_plugins.launch.engine import start_server
 from bridge_plugins.launch.processes import Process, Run, ended_by_signals
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import ModelSizes, Topology
-from examples.bridge_mode import checkpoint, faults
-from examples.bridge_mode.trainer import Outcome, Settings
+from examples.bridge_mode import faults
+from examples.bridge_mode.messages import Outcome, Settings
 
 ENGINE_START_SECONDS = 300
 RUN_SECONDS = 1800
@@ -55,6 +56,7 @@ def demo(
     """Train two versions, push each to a real engine, and prove that it serves them."""
     console = Console(highlight=False, soft_wrap=True)
     try:
+        _require_packages()
         ep = ep if ep is not None else (1 if model == "dense" else 2)
         topology = Topology(tp, pp, vpp, cp, ep, etp, world, None, _numbers(stages), engine_tp, engine_ep)
         with ended_by_signals(), Run(keep) as run:
@@ -128,6 +130,8 @@ def _why(run: Run, trainer: Process, status: int) -> str:
 
 
 def _checkpoint(model: str, run: Run, console: Console) -> Path:
+    from examples.bridge_mode import checkpoint
+
     if model not in checkpoint.KINDS:
         if not (Path(model) / "config.json").is_file():
             raise UsageError(
@@ -142,13 +146,37 @@ def _checkpoint(model: str, run: Run, console: Console) -> Path:
     return folder
 
 
+def _require_packages() -> None:
+    missing = [
+        name for name in ("torch", "transformers", "megatron.bridge", "sglang") if not _installed(name)
+    ]
+    if missing:
+        raise UsageError(
+            f"{sys.executable} has no {', '.join(missing)}: run `make setup` and use .venv/bin/python"
+        )
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def _refuse_what_cannot_work(topology: Topology, folder: Path, fault: str) -> None:
+    import torch
     from transformers import AutoConfig
 
     sizes = ModelSizes.from_hf_config(AutoConfig.from_pretrained(folder))
     broken = [str(violation) for violation in topology.violations(sizes)]
     if cpu.wanted() and topology.cp > 1:
         broken.append(f"context parallelism needs GPUs: CP={topology.cp}; try CP=1")
+    gpus = 0 if cpu.wanted() else torch.cuda.device_count()
+    if gpus and max(topology.world, topology.engine_tp) > gpus:
+        broken.append(
+            f"a GPU for each rank: WORLD={topology.world}, ENGINE_TP={topology.engine_tp}, GPUs={gpus}; "
+            "try smaller sizes, or BRIDGE_PLUGINS_CPU=1"
+        )
     if fault and fault not in faults.FAULTS:
         broken.append(f"FAULT={fault} is unknown; try {', '.join(faults.FAULTS)}")
     elif fault and (missing := faults.needs(fault, stages=topology.pp, experts=sizes.experts)):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.patching import Patcher, Replace, wrapping
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LAYER = 1  # the layer that is hit (0-based)
 EXPERTS = (0, 1)  # the experts that are exchanged

@@ -27,30 +27,10 @@ from bridge_plugins.parity.trainer import trainer_logprobs
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import Topology
 from examples.bridge_mode import faults, model, training
+from examples.bridge_mode.messages import Outcome, Settings
 
 PROMPTS = ("Alice was beginning to", "There was nothing so very", "Down, down, down.", "The rabbit-hole went")
 NEW_TOKENS = 16
-
-
-class Settings(msgspec.Struct):
-    """What the launcher tells the ranks, in one file."""
-
-    checkpoint: str
-    url: str
-    folder: str
-    topology: dict[str, Any]
-    steps: int
-    learning_rate: float
-    bucket_bytes: int
-    fault: str = ""
-
-
-class Outcome(msgspec.Struct):
-    """What rank 0 tells the launcher at the end."""
-
-    verdict: str
-    exit_status: int
-    findings: list[str]
 
 
 def run(settings: Settings, console: Console) -> Outcome:

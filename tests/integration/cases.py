@@ -22,7 +22,8 @@ def bridge_run(
     checkpoint: str, url: str, folder: str, topology: dict[str, Any], fault: str = "", steps: int = 1
 ) -> dict[str, Any]:
     """The demo's trainer on this rank: its outcome and what it printed."""
-    from examples.bridge_mode.trainer import Settings, run
+    from examples.bridge_mode.messages import Settings
+    from examples.bridge_mode.trainer import run
 
     sizes = dataclasses.asdict(Topology(**topology))
     settings = Settings(

@@ -12,6 +12,8 @@ from transformer_engine.pytorch.norm import normalize
 
 
 class Linear(ParallelWeights):
+    bias: torch.Tensor | None
+
     def __init__(
         self,
         in_features: int,
@@ -42,7 +44,7 @@ class Linear(ParallelWeights):
 
     def forward(self, x: torch.Tensor, is_first_microbatch: Any = None, **_: Any) -> Any:  # noqa: ARG002
         y = self._reduce(F.linear(self._gather(self.before(x)), self.weight))
-        if self.apply_bias:
+        if self.apply_bias and self.bias is not None:
             y = y + self.bias
         return (y, self.bias) if self.return_bias else y
 
