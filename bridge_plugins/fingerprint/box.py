@@ -41,10 +41,12 @@ class Box:
 
     def __post_init__(self) -> None:
         for field in ("size", "offset", "stride", "local_offset", "local_stride"):
-            object.__setattr__(self, field, Pair(*getattr(self, field)))
-        if min(*self.size, *self.offset, *self.local_offset) < 0:
+            pair = getattr(self, field)
+            if type(pair) is not Pair:  # a plain tuple, say
+                object.__setattr__(self, field, Pair(*pair))
+        if min(self.size + self.offset + self.local_offset) < 0:
             raise ValueError(f"a box has a negative size or offset: {self}")
-        if min(*self.stride, *self.local_stride) < 1:
+        if min(self.stride + self.local_stride) < 1:
             raise ValueError(f"a box needs strides of 1 or more: {self}")
 
     @property

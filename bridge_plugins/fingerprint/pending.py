@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge_plugins.fingerprint.box import Box
 from bridge_plugins.fingerprint.coverage import Coverage
 from bridge_plugins.fingerprint.measured import Measured
+from bridge_plugins.fingerprint.part import Block
 from bridge_plugins.fingerprint.readers import Result
 from bridge_plugins.fingerprint.value import Fingerprint, Statistics
 
@@ -19,8 +19,13 @@ from bridge_plugins.fingerprint.value import Fingerprint, Statistics
 class Place:
     """What stands beside a part's numbers: where it lies, and the name of the dtype it was taken as."""
 
-    box: Box
+    coverage: Coverage
     dtype: str
+
+    @staticmethod
+    def of(block: Block) -> Place:
+        """Of a block."""
+        return Place(Coverage((block.box.place,)), block.taken.name)
 
 
 class PendingFingerprints:
@@ -49,5 +54,5 @@ class PendingFingerprints:
             self._places, *(column.tolist() for column in columns), strict=True
         ):
             stats = Statistics(absmax, squares, zeros, nans, infs) if self._statistics else None
-            out.append(Fingerprint((low, high), place.dtype, Coverage((place.box,)), stats, lossy))
+            out.append(Fingerprint((low, high), place.dtype, place.coverage, stats, lossy))
         return out

@@ -41,13 +41,12 @@ class FingerprintStream:
 
     def add(self, tensor: Tensor, *, at: Box | None = None, as_dtype: torch.dtype | None = None) -> None:
         """Read a tensor, or a block of it, at its place; arguments and errors as of `fingerprint`."""
-        if at is None and as_dtype is None and tensor.device in self._devices:
-            stream, indices = self._devices[tensor.device]
-            place = stream.add_whole(tensor)
-            if place is not None:
-                indices.append(len(self._places))
-                self._places.append(place)
-                return
+        known = self._devices.get(tensor.device) if at is None and as_dtype is None else None
+        place = known[0].add_whole(tensor) if known else None
+        if known and place:
+            known[1].append(len(self._places))
+            self._places.append(place)
+            return
         self._add(resolve(Part(tensor, at, as_dtype)), tensor)
 
     def _add(self, block: Block, tensor: Tensor) -> None:
@@ -60,7 +59,7 @@ class FingerprintStream:
         else:
             read = reader(backend, tensor.device, [block], self._statistics)
             self._results.append(([index], read(geometry([block])[:, ADDRESS], [block.view])))
-        self._places.append(Place(block.box.place, block.taken.name))
+        self._places.append(Place.of(block))
 
     def _device(self, device: torch.device) -> tuple[DeviceStream, list[int]]:
         if device not in self._devices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -15,25 +15,7 @@ from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
 from bridge_plugins.fingerprint.readers import Reader, reader
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Slot:
-    """What a table remembers of a part's tensor; not the tensor."""
-
-    shape: torch.Size
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-    offset: int | None  # bytes from the tensor's address to the block's; None if the block is no view of it
-
-    def fits(self, tensor: Tensor) -> bool:
-        """Whether the tensor lies as the one did that the table was made for."""
-        return (
-            tensor.shape == self.shape
-            and tensor.stride() == self.stride
-            and tensor.dtype == self.dtype
-            and tensor.device == self.device
-        )
+_kind = attrgetter("shape", "dtype", "device")
 
 
 class FingerprintTable:
@@ -49,12 +31,16 @@ class FingerprintTable:
     def __init__(self, parts: Sequence[Part], *, statistics: bool = True) -> None:
         blocks = [resolve(part) for part in parts]
         self._statistics = statistics
-        self._slots = [_slot(part, block) for part, block in zip(parts, blocks, strict=True)]
-        self._places = [Place(block.box.place, block.taken.name) for block in blocks]
+        tensors = [part.tensor for part in parts]
+        self._kinds = list(map(_kind, tensors))
+        self._strides = list(map(Tensor.stride, tensors))
+        offsets = [_offset(tensor, block) for tensor, block in zip(tensors, blocks, strict=True)]
+        self._offsets = np.array([offset or 0 for offset in offsets], np.int64)
+        self._places = [Place.of(block) for block in blocks]
         members: dict[tuple[Backend, torch.device], list[int]] = {}
-        for index, (slot, block) in enumerate(zip(self._slots, blocks, strict=True)):
-            backend = Backend.REFERENCE if slot.offset is None else backend_of(block)
-            members.setdefault((backend, slot.device), []).append(index)
+        for index, (offset, block) in enumerate(zip(offsets, blocks, strict=True)):
+            backend = Backend.REFERENCE if offset is None else backend_of(block)
+            members.setdefault((backend, tensors[index].device), []).append(index)
         self._readers: list[tuple[NDArray[np.int64], Reader]] = [
             (np.array(indices), reader(backend, device, [blocks[index] for index in indices], statistics))
             for (backend, device), indices in members.items()
@@ -67,25 +53,31 @@ class FingerprintTable:
 
         Raises ValueError if a tensor's shape, strides, dtype or device isn't what the table was made for.
         """
-        addresses = np.empty(len(self._slots), np.int64)
-        for index, (slot, tensor) in enumerate(zip(self._slots, tensors, strict=True)):
-            if not slot.fits(tensor):
-                raise ValueError(f"tensor {index} is {_told(tensor)}; the table was made for {_told(slot)}")
-            addresses[index] = tensor.data_ptr() + (slot.offset or 0)
+        # By columns: a model has tens of thousands of tensors.
+        if list(map(_kind, tensors)) != self._kinds or list(map(Tensor.stride, tensors)) != self._strides:
+            raise ValueError(self._misfit(tensors))
+        addresses = np.fromiter(map(Tensor.data_ptr, tensors), np.int64, len(tensors)) + self._offsets
         queued = [
             (indices, read(addresses[indices], [tensors[index] for index in indices]))
             for indices, read in self._readers
         ]
         return PendingFingerprints(self._places, queued, self._statistics)
 
+    def _misfit(self, tensors: Sequence[Tensor]) -> str:
+        if len(tensors) != len(self._kinds):
+            return f"{len(tensors)} tensors for a table of {len(self._kinds)} parts"
+        now = [(*_kind(tensor), tensor.stride()) for tensor in tensors]
+        made = [(*kind, stride) for kind, stride in zip(self._kinds, self._strides, strict=True)]
+        index = next(index for index, (a, b) in enumerate(zip(now, made, strict=True)) if a != b)
+        (*is_now, stride), (*was, old_stride) = now[index], made[index]
+        return (
+            f"tensor {index} is now {is_now[0]} {is_now[1]} on {is_now[2]} with strides {stride}; the table was "
+            f"made for {was[0]} {was[1]} on {was[2]} with strides {old_stride}"
+        )
 
-def _told(of: Tensor | _Slot) -> str:
-    stride = of.stride if isinstance(of, _Slot) else of.stride()
-    return f"{tuple(of.shape)} {of.dtype} on {of.device} with strides {stride}"
 
-
-def _slot(part: Part, block: Block) -> _Slot:
-    tensor = part.tensor
-    is_view = block.view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-    offset = block.view.data_ptr() - tensor.data_ptr() if is_view else None
-    return _Slot(tensor.shape, tensor.stride(), tensor.dtype, tensor.device, offset)
+def _offset(tensor: Tensor, block: Block) -> int | None:
+    """Bytes from the tensor's address to the block's; None if the block is a copy, not a view of the tensor."""
+    if block.view.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr():
+        return None
+    return block.view.data_ptr() - tensor.data_ptr()

@@ -31,6 +31,7 @@ class _Page:
     outputs: TileOutputs
     arguments: tuple[Any, ...]  # as the kernel takes the outputs
     capacity: int
+    number: int
     used: int = 0
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
@@ -59,6 +60,7 @@ class DeviceStream:
         self._statistics = statistics
         self._plans: dict[object, _Plan] = {}
         self._pages: list[_Page] = []
+        self._page: _Page | None = None
         self._others: list[BlockOutputs] = []
         # Where each block's numbers will be: (page, place in it), or (-1, number among the others).
         self._where: list[tuple[int, int]] = []
@@ -91,22 +93,22 @@ class DeviceStream:
         return torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
 
     def _queue(self, plan: _Plan, address: int) -> None:
-        page = self._pages[-1] if self._pages else None
+        page = self._page
         if page is None or page.used + plan.tiles > page.capacity:
             page = self._new_page(plan.tiles)
-        plan.launch(plan.tiles, address, *plan.geometry, page.used, plan.row_keys, *page.arguments)
-        self._where.append((len(self._pages) - 1, len(page.ranges)))
-        end = page.used + plan.tiles
-        page.ranges.append((page.used, end))
-        page.used = end
+        start = page.used
+        page.used = end = start + plan.tiles
+        plan.launch(plan.tiles, address, *plan.geometry, start, plan.row_keys, *page.arguments)
+        self._where.append((page.number, len(page.ranges)))
+        page.ranges.append((start, end))
 
     def _new_page(self, tiles: int) -> _Page:
         capacity = max(_PAGE, tiles)
         outputs = TileOutputs.empty(capacity, self._device)
-        page = _Page(
-            outputs, tuple(_argument(t) for t in (outputs.lanes, outputs.floats, outputs.counts)), capacity
-        )
+        arguments = tuple(_argument(t) for t in (outputs.lanes, outputs.floats, outputs.counts))
+        page = _Page(outputs, arguments, capacity, len(self._pages))
         self._pages.append(page)
+        self._page = page
         return page
 
     def read(self) -> Measured:
@@ -148,7 +150,7 @@ def _plan(block: Block, device: torch.device, statistics: bool) -> _Plan | None:
             *(box.offset.rows, box.stride.rows, first_word, across),
         ),
         _argument(keys),
-        Place(box.place, block.taken.name),
+        Place.of(block),
     )
 
 

@@ -101,4 +101,6 @@ def limit(taken: Format) -> float:
     There lie Inf and NaN as `words_tile` reads them, and float32 numbers whose squares might overflow.
     """
     top = 2.0 ** min(taken.bias + 1, 50)
+    if taken.kind in (Kind.SIGNED, Kind.UNSIGNED):
+        return 2.0**50
     return top if taken.kind is Kind.IEEE or taken.bias >= 50 else (2.0 - 2.0**-taken.mantissa) * top

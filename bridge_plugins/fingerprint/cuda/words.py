@@ -36,19 +36,22 @@ def words_tile(
 ) -> None:
     """Lanes of a tile, stored; its statistics too."""
     # Numbers are read from their magnitude's bits, moved to where float32 has its exponent, times SCALE.
-    FAST: tl.constexpr = STATISTICS and BITS <= 32 and (KIND == "IEEE" or KIND == "FN")
+    FLOATS: tl.constexpr = BITS <= 32 and (KIND == "IEEE" or KIND == "FN")
+    BYTES: tl.constexpr = BITS == 8 and (KIND == "SIGNED" or KIND == "UNSIGNED")
+    FAST: tl.constexpr = STATISTICS and (FLOATS or BYTES)
     PER_WORD: tl.constexpr = 32 // BITS if BITS <= 32 else 1
     MAGNITUDE: tl.constexpr = (1 << (BITS - 1)) - 1 if BITS <= 32 else 0
     ONES: tl.constexpr = 0xFFFFFFFF // ((1 << BITS) - 1) if BITS <= 32 else 0
     SIGNS: tl.constexpr = ONES << (BITS - 1) if BITS <= 32 else 0
     SCALE: tl.constexpr = 2.0 ** (127 - BIAS)
+    OFFSET: tl.constexpr = 0x80 if KIND == "SIGNED" else 0
 
     cols = tl.arange(0, BW)
     lane_0 = tl.zeros((RB, BW), tl.uint64)
     lane_1 = tl.zeros((RB, BW), tl.uint64)
     largest = tl.zeros((RB, BW), tl.float32)
     squares = tl.zeros((RB, BW), tl.float32)
-    zeros = tl.zeros((RB, BW), tl.uint32)
+    others = tl.zeros((RB, BW), tl.uint32)  # elements other than zero, counted in each element's field
     # Unrolled: several loads under way for one set of accumulators.
     for start in tl.range(0, rows, RB, loop_unroll_factor=UNROLL):
         row = start + tl.arange(0, RB)
@@ -68,18 +71,26 @@ def words_tile(
         lane_0 += w.to(tl.uint64) * key_0[:, None]
         lane_1 += w.to(tl.uint64) * key_1[:, None]
         if FAST:
-            # In each element's field, sign bit - magnitude has the sign bit set for zero alone.
+            # A magnitude plus the largest one sets the field's sign bit, but for zero.
             magnitudes = w & (SIGNS ^ 0xFFFFFFFF)
-            zeros += ((SIGNS - magnitudes) >> (BITS - 1)) & ONES
+            carried = magnitudes + (SIGNS - ONES)
+            if BYTES:
+                carried |= w
+            others += (carried >> (BITS - 1)) & ONES
             for i in tl.static_range(PER_WORD):
-                if BITS == 16 and MANTISSA == 7 and i == 1:
+                if BYTES:
+                    byte = (w >> (8 * i)) & 0xFF
+                    bits = (byte ^ OFFSET) | 0x4B000000  # 2^23 + byte + OFFSET, as float32
+                elif BITS == 16 and MANTISSA == 7 and i == 1:
                     bits = w & 0xFFFF0000  # one instruction less for bfloat16, whose sign is squared away
                 elif BITS == 16 and MANTISSA == 7:
                     bits = w << 16
                 else:
                     bits = ((magnitudes >> (i * BITS)) & MAGNITUDE) << (23 - MANTISSA)
                 x = bits.to(tl.float32, bitcast=True)
-                if SCALE != 1.0:
+                if BYTES:
+                    x -= 8388608.0 + OFFSET
+                elif SCALE != 1.0:
                     x = x * SCALE
                 largest = tl.maximum(largest, tl.abs(x))
                 squares += x * x
@@ -95,16 +106,13 @@ def words_tile(
             # NaN and Inf read as numbers at or above the limit, or make the sum NaN. Smaller squares vanish.
             sound = (total == total) & ((most == 0) | ((most > 2.0**-40) & (most < LIMIT)))
             if sound:
-                zero = tl.zeros((RB, BW), tl.uint32)
+                other = tl.zeros((RB, BW), tl.uint32)
                 for i in tl.static_range(PER_WORD):
-                    zero += (zeros >> (i * BITS)) & ((1 << BITS) - 1)
-                # Words that the mask left out read as zeros.
-                seen = tl.cdiv(rows, RB) * RB * BW
-                there = rows * tl.minimum(words, BW)
+                    other += (others >> (i * BITS)) & ((1 << BITS) - 1)
+                there = rows * tl.minimum(words, BW) * PER_WORD
                 tl.store(floats, most.to(tl.float64))
                 tl.store(floats + 1, total.to(tl.float64))
-                count = tl.sum(tl.sum(zero.to(tl.int32), 1), 0)
-                tl.store(counts, count - (seen - there) * PER_WORD)
+                tl.store(counts, there - tl.sum(tl.sum(other.to(tl.int32), 1), 0))
                 tl.store(counts + 1, 0)
                 tl.store(counts + 2, 0)
         if not sound:
