@@ -24,9 +24,10 @@ def check(
     stock: bool = False,
     off: list[str] | None = None,
     wrapper: str = "",
+    exports: bool = True,
     provider: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is wrong on this rank, by kind; empty lists where nothing is.
+    """What is wrong on this rank, by kind (names, import, export); empty lists where nothing is.
 
     `stock` takes the name patch back, `off` switches plugins off, `wrapper` wraps every decoder layer.
     """
@@ -52,7 +53,7 @@ def check(
     report = {
         "names": _wrong_names(trainer, names),
         "import": _misplaced(trainer, checkpoint, names),
-        "export": _changed(trainer, checkpoint),
+        "export": _changed(trainer, checkpoint) if exports else [],
     }
     return {
         "parameters": len(names),

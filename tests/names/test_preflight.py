@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from tests.names.conftest import Coded
 from tests.stacks.models import Checkpoint
 from tests.stacks.ranks import Ranks
 
+NEW_ROPE = pytest.mark.skipif(
+    Version(version("transformers")) < Version("5.4"),
+    reason="the checkpoint's rope is spelt as transformers 5.4 does",
+)
 PREFLIGHT = "tests.names.test_preflight:preflight"
 
 
@@ -62,7 +68,7 @@ def run(ranks: Ranks, folder: Path, topology: dict[str, Any], **options: Any) ->
         ("qwen3_moe", {"pp": 4, "ep": 2}, "E|tt|tt|L"),
         ("qwen3_tied", {"tp": 2, "pp": 4}, ""),
         ("deepseek_v3", {"pp": 4, "ep": 4, "world": 64}, ""),
-        ("qwen3_vl_moe", {"pp": 2, "ep": 2}, ""),
+        pytest.param("qwen3_vl_moe", {"pp": 2, "ep": 2}, "", marks=NEW_ROPE),
     ],
 )
 def test_right_names_are_a_bijection(

@@ -51,6 +51,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
             "n_shared_experts": 1,
             "n_group": 2,
             "topk_group": 1,
+            "scoring_func": "sigmoid",  # transformers 4 keeps it, 5 takes it for granted
             "first_k_dense_replace": 1,
         },
     ),

@@ -5,8 +5,9 @@ device).
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,19 @@ FUSIONS = (
 
 
 _RANK_GROUPS: dict[tuple[int, tuple[int, ...], tuple[bool, ...]], Any] = {}
+
+
+class Keys:
+    """The names in a checkpoint, for bridges that look at them (``StateSource`` without the weights)."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = sorted(names)
+
+    def get_all_keys(self) -> list[str]:
+        return self.names
+
+    def has_glob(self, pattern: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for name in self.names)
 
 
 @dataclass(frozen=True)
@@ -172,7 +186,7 @@ def _build(source: Source, topology: Topology, layout: Any) -> SimulatedRank:
     # Some registries depend on what the checkpoint has: experts one by one, or packed into one tensor.
     model_bridge.hf_pretrained = SimpleNamespace(
         config=source.config,
-        state=SimpleNamespace(source=SimpleNamespace(get_all_keys=lambda: list(source.tensors))),
+        state=SimpleNamespace(source=Keys(source.tensors)),
     )
     return SimulatedRank(model_bridge, provider, models)
 
