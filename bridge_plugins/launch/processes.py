@@ -28,8 +28,7 @@ class Run:
     """
 
     def __init__(self, keep: bool = False) -> None:
-        # Short: sockets live here, and their paths are limited to 107 bytes.
-        self.folder = Path(tempfile.mkdtemp(prefix="bridge-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="bridge-", dir=_short_folder()))
         self.keep = keep
         self._mark = uuid.uuid4().hex
         self._shared_before = _shared_files()
@@ -118,6 +117,12 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _short_folder() -> str:
+    """Where temporary files go, unless that is too deep: sockets live there, and their paths end at 107 bytes."""
+    usual = tempfile.gettempdir()
+    return usual if len(usual) <= 50 else "/tmp"  # noqa: S108 (a folder of its own is made in it)
 
 
 def _end_with_parent() -> None:

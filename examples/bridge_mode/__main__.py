@@ -125,7 +125,7 @@ def _why(run: Run, trainer: Process, status: int) -> str:
     failures = sorted(run.folder.glob("failure-*.txt"), key=lambda file: file.stat().st_mtime)
     if failures:
         rank = failures[0].stem.partition("-")[2]
-        return f"rank {rank}: {failures[0].read_text().strip()}"
+        return f"rank {rank}: {failures[0].read_text().strip()} (--keep keeps the logs)"
     return f"the trainer ended with status {status}; its last lines:\n{trainer.last_lines()}"
 
 

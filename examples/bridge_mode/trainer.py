@@ -152,9 +152,9 @@ def main() -> None:
         dist.barrier()
         dist.destroy_process_group()
     except BaseException as error:
-        known = isinstance(error, BridgePluginsError)
-        line = str(error) if known else f"{type(error).__name__}: {error}"
-        (folder / f"failure-{rank}.txt").write_text(f"{line}\n")
+        # What we raise says it in one line; of anything else its first line, the rest is in the log.
+        kind = "" if isinstance(error, BridgePluginsError) else f"{type(error).__name__}: "
+        (folder / f"failure-{rank}.txt").write_text(f"{kind}{next(iter(str(error).splitlines()), '')}\n")
         raise
     finally:
         voice.flush()

@@ -114,3 +114,12 @@ def test_a_run_keeps_its_folder_when_asked() -> None:
     for file in sorted(run.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     run.folder.rmdir()
+
+
+def test_a_deep_temporary_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("x" * 60)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with Run() as run:
+        # torch's manager of shared memory makes such a socket there.
+        assert len(str(run.folder / "tmp" / "torch-shm-dir-XXXXXX" / "manager.sock")) < 107
