@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,18 @@ class Measured:
     def empty(n: int) -> Measured:
         """Zeros for n blocks."""
         return Measured(np.zeros((n, 2), np.uint64), np.zeros(n), np.zeros(n), np.zeros((n, 4), np.int64))
+
+    @staticmethod
+    def joined(several: Sequence[Measured]) -> Measured:
+        """One after the other."""
+        if not several:
+            return Measured.empty(0)
+        return Measured(
+            np.concatenate([each.lanes for each in several]),
+            np.concatenate([each.absmax for each in several]),
+            np.concatenate([each.sum_of_squares for each in several]),
+            np.concatenate([each.counts for each in several]),
+        )
 
     def add_up(self, starts: NDArray[np.int64]) -> Measured:
         """Sum neighbouring entries, in order: starts[i] to starts[i + 1] become entry i; none is empty."""

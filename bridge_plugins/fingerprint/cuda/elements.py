@@ -15,8 +15,8 @@ def elements_tile(
     address: tl.tensor,  # int64: of the tile's first element
     row_bytes: tl.tensor,  # int64: from row to row
     col_bytes: tl.tensor,  # int64
-    rows: tl.tensor,  # of the block, from the tile on
-    cols: tl.tensor,
+    rows: tl.tensor,  # int32: of the tile
+    cols: tl.tensor,  # of the block, from the tile on; the tile takes CB at most
     first_row: tl.tensor,  # int64: the tile's place in the whole tensor
     row_stride: tl.tensor,
     first_col: tl.tensor,
@@ -30,49 +30,60 @@ def elements_tile(
     MANTISSA: tl.constexpr,
     BIAS: tl.constexpr,
     STATISTICS: tl.constexpr,
-    RB: tl.constexpr,
+    RB: tl.constexpr,  # rows at a time
     CB: tl.constexpr,
 ) -> None:
-    """Lanes, lossy elements and statistics of RB × CB elements, stored."""
-    row, col = tl.arange(0, RB), tl.arange(0, CB)
-    mask = (row < rows)[:, None] & (col < cols)[None, :]
-    at = address + row[:, None] * row_bytes + col[None, :] * col_bytes
-    if HELD == 8:
-        bits = tl.load(at.to(tl.pointer_type(tl.uint8)), mask=mask, other=0)
-    elif HELD == 16:
-        bits = tl.load(at.to(tl.pointer_type(tl.uint16)), mask=mask, other=0)
-    elif HELD == 32:
-        bits = tl.load(at.to(tl.pointer_type(tl.uint32)), mask=mask, other=0)
-    else:
-        bits = tl.load(at.to(tl.pointer_type(tl.uint64)), mask=mask, other=0)
-    if HELD != BITS:
-        lossy = mask & ((bits & 0xFFFF) != 0)
-        tl.store(counts + 3, tl.sum(tl.sum(lossy.to(tl.int32), 1), 0))
-        bits = (bits >> 16).to(tl.uint16)
-    else:
-        tl.store(counts + 3, 0)
-    place = first_row + row * row_stride
-    key_0, key_1 = key(place, ROW_0), key(place, ROW_1)
-    column = first_col + col * col_stride
-    u = bits.to(tl.uint64)
+    """Lanes, lossy elements and statistics of a tile, stored."""
+    column = first_col + tl.arange(0, CB) * col_stride
+    here = tl.arange(0, CB) < cols
+    low_0 = tl.zeros((RB, CB), tl.uint64)
+    low_1 = tl.zeros((RB, CB), tl.uint64)
+    high_0 = tl.zeros((RB, CB), tl.uint64)  # of 64-bit elements; else unused, and not in the machine code
+    high_1 = tl.zeros((RB, CB), tl.uint64)
+    lossy = tl.zeros((RB, CB), tl.int32)
+    absmax = tl.zeros((RB, CB), tl.float64)
+    squares = tl.zeros((RB, CB), tl.float64)
+    zeros = tl.zeros((RB, CB), tl.int32)
+    nans = tl.zeros((RB, CB), tl.int32)
+    infs = tl.zeros((RB, CB), tl.int32)
+    for start in range(0, rows, RB):
+        row = start + tl.arange(0, RB)
+        mask = (row < rows)[:, None] & here[None, :]
+        at = address + row[:, None] * row_bytes + tl.arange(0, CB)[None, :] * col_bytes
+        if HELD == 8:
+            bits = tl.load(at.to(tl.pointer_type(tl.uint8)), mask=mask, other=0)
+        elif HELD == 16:
+            bits = tl.load(at.to(tl.pointer_type(tl.uint16)), mask=mask, other=0)
+        elif HELD == 32:
+            bits = tl.load(at.to(tl.pointer_type(tl.uint32)), mask=mask, other=0)
+        else:
+            bits = tl.load(at.to(tl.pointer_type(tl.uint64)), mask=mask, other=0)
+        if HELD != BITS:
+            lossy += ((bits & 0xFFFF) != 0).to(tl.int32)
+            bits = (bits >> 16).to(tl.uint16)
+        place = first_row + row * row_stride
+        key_0, key_1 = key(place, ROW_0)[:, None], key(place, ROW_1)[:, None]
+        u = bits.to(tl.uint64)
+        low_0 += (u & 0xFFFFFFFF) * key_0
+        low_1 += (u & 0xFFFFFFFF) * key_1
+        if BITS == 64:
+            high_0 += (u >> 32) * key_0
+            high_1 += (u >> 32) * key_1
+        if STATISTICS:
+            x = number(bits, BITS, KIND, MANTISSA, BIAS)
+            absmax, squares, zeros, nans, infs = observe(x, mask, absmax, squares, zeros, nans, infs)
     if BITS == 64:
-        low, high = u & 0xFFFFFFFF, u >> 32
-        even, odd = 2 * column, 2 * column + 1
-        lane_0 = low * key(even, COL_0)[None, :] + high * key(odd, COL_0)[None, :]
-        lane_1 = low * key(even, COL_1)[None, :] + high * key(odd, COL_1)[None, :]
+        lane_0 = tl.sum(low_0, 0) * key(2 * column, COL_0) + tl.sum(high_0, 0) * key(2 * column + 1, COL_0)
+        lane_1 = tl.sum(low_1, 0) * key(2 * column, COL_1) + tl.sum(high_1, 0) * key(2 * column + 1, COL_1)
     else:
         PER_WORD: tl.constexpr = 32 // BITS
         shift = ((column % PER_WORD) * BITS).to(tl.uint64)
-        word = column // PER_WORD
-        lane_0 = u * (key(word, COL_0) << shift)[None, :]
-        lane_1 = u * (key(word, COL_1) << shift)[None, :]
-    tl.store(lanes, tl.sum(tl.sum(lane_0, 1) * key_0, 0).to(tl.int64, bitcast=True))
-    tl.store(lanes + 1, tl.sum(tl.sum(lane_1, 1) * key_1, 0).to(tl.int64, bitcast=True))
+        lane_0 = tl.sum(low_0, 0) * (key(column // PER_WORD, COL_0) << shift)
+        lane_1 = tl.sum(low_1, 0) * (key(column // PER_WORD, COL_1) << shift)
+    tl.store(lanes, tl.sum(lane_0, 0).to(tl.int64, bitcast=True))
+    tl.store(lanes + 1, tl.sum(lane_1, 0).to(tl.int64, bitcast=True))
+    tl.store(counts + 3, tl.sum(tl.sum(lossy, 1), 0))
     if STATISTICS:
-        x = number(bits, BITS, KIND, MANTISSA, BIAS)
-        none = tl.zeros((RB, CB), tl.int32)
-        nothing = tl.zeros((RB, CB), tl.float64)
-        absmax, squares, zeros, nans, infs = observe(x, mask, nothing, nothing, none, none, none)
         tl.store(floats, tl.max(tl.max(absmax, 1), 0))
         tl.store(floats + 1, tl.sum(tl.sum(squares, 1), 0))
         tl.store(counts, tl.sum(tl.sum(zeros, 1), 0))

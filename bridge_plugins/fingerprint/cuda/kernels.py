@@ -20,6 +20,7 @@ def table_words(
     blocks: tl.tensor,  # int64, see `geometry`
     addresses: tl.tensor,  # int64: of the blocks; what `blocks` says of them may be old
     key_table: tl.tensor,
+    tile_rows: tl.tensor,
     lanes: tl.tensor,
     floats: tl.tensor,
     counts: tl.tensor,
@@ -31,12 +32,11 @@ def table_words(
     STATISTICS: tl.constexpr,
     KEY_TABLE: tl.constexpr,
     ALIGNED: tl.constexpr,
-    BR: tl.constexpr,
     RB: tl.constexpr,
     UNROLL: tl.constexpr,
     BW: tl.constexpr,
 ) -> None:
-    """One program per tile of BR rows × BW words."""
+    """One program per tile of tile_rows rows × BW words."""
     tile = tl.program_id(0).to(tl.int64)
     index = tl.load(tiles + 4 * tile).to(tl.int64)
     block = blocks + 9 * index
@@ -52,7 +52,7 @@ def table_words(
     corner = address.to(tl.pointer_type(tl.uint32))
     if ALIGNED:
         corner = tl.multiple_of(corner, 16)
-    rows = tl.minimum(tl.load(block + 3) - row, BR).to(tl.int32)
+    rows = tl.minimum(tl.load(block + 3) - row, tile_rows).to(tl.int32)
     row_stride = tl.load(block + 6)
     words_tile(
         corner,
@@ -82,7 +82,7 @@ def table_words(
 # The compiled kernel is kept and launched directly: it must not depend on the first tensor's numbers.
 @kernel(
     *("address", "row_bytes", "rows", "words", "first_row", "row_stride", "first_word"),
-    *("tiles_across", "first_tile"),
+    *("tiles_across", "tile_rows", "first_tile"),
 )
 def stream_words(
     address: tl.tensor,  # int64
@@ -93,6 +93,7 @@ def stream_words(
     row_stride: tl.tensor,  # int64
     first_word: tl.tensor,  # int64
     tiles_across: tl.tensor,  # int64
+    tile_rows: tl.tensor,  # int64
     first_tile: tl.tensor,  # int64: where this block's outputs begin
     key_table: tl.tensor,
     lanes: tl.tensor,
@@ -106,14 +107,13 @@ def stream_words(
     STATISTICS: tl.constexpr,
     KEY_TABLE: tl.constexpr,
     ALIGNED: tl.constexpr,
-    BR: tl.constexpr,
     RB: tl.constexpr,
     UNROLL: tl.constexpr,
     BW: tl.constexpr,
 ) -> None:
-    """One program per tile of BR rows × BW words of one block, whose geometry comes with the launch."""
+    """One program per tile of tile_rows rows × BW words of one block, whose geometry comes with the launch."""
     program = tl.program_id(0).to(tl.int64)
-    row, word = program // tiles_across * BR, program % tiles_across * BW
+    row, word = program // tiles_across * tile_rows, program % tiles_across * BW
     row_words, words_left = (row_bytes // 4).to(tl.int32), (words - word).to(tl.int32)
     corner = (address + row * row_bytes + word * 4).to(tl.pointer_type(tl.uint32))
     if ALIGNED:
@@ -123,7 +123,7 @@ def stream_words(
     words_tile(
         corner,
         row_words,
-        tl.minimum(rows - row, BR).to(tl.int32),
+        tl.minimum(rows - row, tile_rows).to(tl.int32),
         words_left,
         first_row + row * row_stride,
         row_stride,
@@ -159,10 +159,11 @@ def table_elements(
     MANTISSA: tl.constexpr,
     BIAS: tl.constexpr,
     STATISTICS: tl.constexpr,
+    BR: tl.constexpr,
     RB: tl.constexpr,
     CB: tl.constexpr,
 ) -> None:
-    """One program per tile of RB × CB elements."""
+    """One program per tile of BR rows × CB elements."""
     tile = tl.program_id(0).to(tl.int64)
     index = tl.load(tiles + 4 * tile).to(tl.int64)
     block = blocks + 9 * index
@@ -173,7 +174,7 @@ def table_elements(
         tl.load(addresses + index) + row * row_bytes + col * col_bytes,
         row_bytes,
         col_bytes,
-        tl.load(block + 3) - row,
+        tl.minimum(tl.load(block + 3) - row, BR).to(tl.int32),
         tl.load(block + 4) - col,
         tl.load(block + 5) + row * row_stride,
         row_stride,

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import torch
-import triton
 
 from bridge_plugins.fingerprint.cuda.kernels import stream_words
 from bridge_plugins.fingerprint.cuda.variant import Variant, constants, limit
@@ -15,13 +14,13 @@ from bridge_plugins.fingerprint.formats import Format
 
 Launch = Callable[..., None]
 
-_NUMBERS = 9  # leading arguments of stream_words that are numbers
+_NUMBERS = 10  # leading arguments of stream_words that are numbers
 _POINTERS = (torch.int64, torch.int64, torch.float64, torch.int32)  # the rest: keys, lanes, floats, counts
 
 
 @cache
 def stream_launch(device: torch.device, variant: Variant, taken: Format, statistics: bool) -> Launch:
-    """Compile `stream_words` for a device; a call takes the number of tiles, then the kernel's arguments.
+    """Compile `stream_words` for a device; a call takes the stream, the number of tiles, the kernel's arguments.
 
     Tensors are passed as addresses. The device must be the current one.
     """
@@ -32,14 +31,13 @@ def stream_launch(device: torch.device, variant: Variant, taken: Format, statist
         "STATISTICS": statistics,
         "KEY_TABLE": True,
         "ALIGNED": variant.aligned,
-        "BR": shape.rows,
         "RB": shape.step,
         "UNROLL": shape.unroll,
         "BW": shape.cols,
     }
     if device.type != "cuda":  # Triton's interpreter takes tensors, not addresses
 
-        def interpret(tiles: int, *arguments: Any) -> None:
+        def interpret(_stream: int, tiles: int, *arguments: Any) -> None:
             stream_words[(tiles,)](*arguments, **fixed)
 
         return interpret
@@ -47,11 +45,9 @@ def stream_launch(device: torch.device, variant: Variant, taken: Format, statist
     numbers = [1 << 40] * _NUMBERS
     compiled = stream_words.warmup(*numbers, *_POINTERS, **fixed, grid=(1,), num_warps=shape.warps)
     run, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
-    current_stream = triton.runtime.driver.active.get_current_stream
     values = tuple(fixed.values())
-    index = device.index
 
-    def launch(tiles: int, *arguments: Any) -> None:
-        run(tiles, 1, 1, current_stream(index), function, metadata, None, None, None, *arguments, *values)
+    def launch(stream: int, tiles: int, *arguments: Any) -> None:
+        run(tiles, 1, 1, stream, function, metadata, None, None, None, *arguments, *values)
 
     return launch

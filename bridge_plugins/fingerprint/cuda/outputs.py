@@ -29,6 +29,12 @@ class TileOutputs:
             torch.empty((tiles, 4), dtype=torch.int32, device=device),
         )
 
+    def keep_for_current_stream(self) -> None:
+        """Tell torch's allocator that the current stream still uses this memory, whoever lets go of it."""
+        if self.lanes.device.type == "cuda":
+            for tensor in (self.lanes, self.floats, self.counts):
+                tensor.record_stream(torch.cuda.current_stream(self.lanes.device))
+
     def add_up(self, ranges: Tensor, statistics: bool) -> BlockOutputs:
         """Queue the sums over each block's tiles. ranges: int64, blocks × 2, on the device."""
         blocks = len(ranges)

@@ -7,6 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from bridge_plugins.fingerprint.cuda.device import wait
 from bridge_plugins.fingerprint.reference import row_keys
 
 _SMALLEST: Final = 1 << 16
@@ -23,4 +24,5 @@ def row_key_table(device: torch.device, rows: int) -> Tensor | None:
     if table is None or len(table) < rows:
         index = torch.arange(max(_SMALLEST, 1 << (rows - 1).bit_length()), device=device)
         table = _tables[device] = row_keys(0, index) | (row_keys(1, index) << 32)
+        wait(device)  # once: whichever stream uses it next, it is there
     return table

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from bridge_plugins.fingerprint.cuda.device import current_stream, is_current, on_stream, to_device, wait
 from bridge_plugins.fingerprint.cuda.launch import Launch, stream_launch
 from bridge_plugins.fingerprint.cuda.outputs import BlockOutputs, TileOutputs
 from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
@@ -21,17 +21,17 @@ from bridge_plugins.fingerprint.part import Block
 from bridge_plugins.fingerprint.pending import Place
 
 _PAGE: Final = 1 << 16
-"""Tiles whose outputs are allocated at once: 3 MB, for up to 4 GB of weights."""
+"""Tiles whose outputs are kept until they are added up: 3 MB."""
 
 
 @dataclass(slots=True, eq=False)
 class _Page:
-    """Room for tiles' outputs, and which tiles belong to each block."""
+    """Room for tiles' outputs, and which tiles belong to each block. One page for each stream in turn."""
 
     outputs: TileOutputs
     arguments: tuple[Any, ...]  # as the kernel takes the outputs
     capacity: int
-    number: int
+    stream: int
     used: int = 0
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
@@ -59,17 +59,15 @@ class DeviceStream:
         self._device = device
         self._statistics = statistics
         self._plans: dict[object, _Plan] = {}
-        self._pages: list[_Page] = []
         self._page: _Page | None = None
-        self._others: list[BlockOutputs] = []
-        # Where each block's numbers will be: (page, place in it), or (-1, number among the others).
-        self._where: list[tuple[int, int]] = []
+        # What was added up, in the order of the blocks.
+        self._sums: list[BlockOutputs] = []
 
     def add_whole(self, tensor: Tensor) -> Place | None:
         """Queue the pass over a whole tensor of a shape seen before; None, and nothing queued, for others."""
         plan = self._plans.get((tensor.shape, tensor.stride(), tensor.dtype))
         address = tensor.data_ptr()
-        if plan is None or address % ALIGNMENT:
+        if plan is None or address % ALIGNMENT or not is_current(self._device):
             return None
         self._queue(plan, address)
         return plan.place
@@ -84,47 +82,48 @@ class DeviceStream:
                     self._plans[tensor.shape, tensor.stride(), tensor.dtype] = plan
                 self._queue(plan, address)
                 return
+            self._close_page()
             table = geometry([block])
             one = DeviceTable(table, [(block.held, block.taken)], self._device, self._statistics)
-            self._where.append((-1, len(self._others)))
-            self._others.append(one.run(table[:, ADDRESS]))
+            self._sums.append(one.run(table[:, ADDRESS]))
 
     def _current(self) -> AbstractContextManager[None]:
         return torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
 
     def _queue(self, plan: _Plan, address: int) -> None:
+        stream = current_stream(self._device)
         page = self._page
-        if page is None or page.used + plan.tiles > page.capacity:
-            page = self._new_page(plan.tiles)
+        if page is None or page.used + plan.tiles > page.capacity or page.stream != stream:
+            page = self._open_page(plan.tiles, stream)
         start = page.used
         page.used = end = start + plan.tiles
-        plan.launch(plan.tiles, address, *plan.geometry, start, plan.row_keys, *page.arguments)
-        self._where.append((page.number, len(page.ranges)))
+        plan.launch(stream, plan.tiles, address, *plan.geometry, start, plan.row_keys, *page.arguments)
         page.ranges.append((start, end))
 
-    def _new_page(self, tiles: int) -> _Page:
+    def _open_page(self, tiles: int, stream: int) -> _Page:
+        self._close_page()
         capacity = max(_PAGE, tiles)
         outputs = TileOutputs.empty(capacity, self._device)
         arguments = tuple(_argument(t) for t in (outputs.lanes, outputs.floats, outputs.counts))
-        page = _Page(outputs, arguments, capacity, len(self._pages))
-        self._pages.append(page)
-        self._page = page
-        return page
+        self._page = _Page(outputs, arguments, capacity, stream)
+        return self._page
+
+    def _close_page(self) -> None:
+        """Queue the sums of the open page, on the stream that fills it, and let go of the page."""
+        page, self._page = self._page, None
+        if page is None:
+            return
+        with on_stream(self._device, page.stream):
+            ranges = torch.tensor(page.ranges, dtype=torch.int64)
+            self._sums.append(page.outputs.add_up(to_device(ranges, self._device), self._statistics))
+            page.outputs.keep_for_current_stream()
 
     def read(self) -> Measured:
         """Wait for the device and take the numbers of all blocks so far to the host, in order."""
-        queued = []
         with self._current():
-            for page in self._pages:
-                ranges = torch.tensor(page.ranges, dtype=torch.int64).to(self._device)
-                queued.append(page.outputs.add_up(ranges, self._statistics))
-        out = Measured.empty(len(self._where))
-        where = np.array(self._where, np.int64).reshape(-1, 2)
-        for number, outputs in enumerate(queued):
-            out.put(np.flatnonzero(where[:, 0] == number), outputs.read())
-        for index in np.flatnonzero(where[:, 0] < 0):
-            out.put(np.array([index]), self._others[where[index, 1]].read())
-        return out
+            self._close_page()
+            wait(self._device)
+            return Measured.joined([sums.read() for sums in self._sums])
 
 
 def _plan(block: Block, device: torch.device, statistics: bool) -> _Plan | None:
@@ -147,7 +146,7 @@ def _plan(block: Block, device: torch.device, statistics: bool) -> _Plan | None:
         -(-box.size.rows // variant.shape.rows) * across,
         (
             *(int(table[0, ROW_BYTES]), int(table[0, ROWS]), words),
-            *(box.offset.rows, box.stride.rows, first_word, across),
+            *(box.offset.rows, box.stride.rows, first_word, across, variant.shape.rows),
         ),
         _argument(keys),
         Place.of(block),

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bridge_plugins.fingerprint.cuda.device import to_device
 from bridge_plugins.fingerprint.cuda.kernels import table_elements, table_words
 from bridge_plugins.fingerprint.cuda.outputs import BlockOutputs, TileOutputs
 from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
@@ -72,11 +73,7 @@ class DeviceTable:
         """
         if ((addresses - self._addresses) % ALIGNMENT).any():
             raise ValueError(f"a tensor moved by no multiple of {ALIGNMENT} bytes; make the table anew")
-        staged = torch.from_numpy(addresses)
-        if self._device.type == "cuda":
-            # Pinned memory that torch's allocator keeps until the copy is done: no wait, and no race.
-            staged = staged.pin_memory()
-        on_device = staged.to(self._device, non_blocking=True)
+        on_device = to_device(torch.from_numpy(addresses), self._device)
         out = TileOutputs.empty(self._tiles, self._device)
         for launch in self._launches:
             self._queue(launch, on_device, out)
@@ -90,13 +87,19 @@ class DeviceTable:
         if launch.variant.by_words:
             keys = row_key_table(self._device, self._rows)
             table_words[(len(launch.tiles),)](
-                *(launch.tiles, self._blocks, addresses, self._blocks if keys is None else keys, *outputs),
+                *(
+                    launch.tiles,
+                    self._blocks,
+                    addresses,
+                    self._blocks if keys is None else keys,
+                    shape.rows,
+                    *outputs,
+                ),
                 **how,
                 LIMIT=limit(launch.taken),
                 STATISTICS=self._statistics,
                 KEY_TABLE=keys is not None,
                 ALIGNED=launch.variant.aligned,
-                BR=shape.rows,
                 RB=shape.step,
                 UNROLL=shape.unroll,
                 BW=shape.cols,
@@ -108,7 +111,8 @@ class DeviceTable:
                 HELD=launch.held.bits,
                 **how,
                 STATISTICS=self._statistics,
-                RB=shape.rows,
+                BR=shape.rows,
+                RB=shape.step,
                 CB=shape.cols,
                 num_warps=shape.warps,
             )

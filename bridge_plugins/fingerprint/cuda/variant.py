@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -40,17 +40,21 @@ class Variant:
     shape: Shape
 
 
-# Two warps and few accumulators a thread: what an H200 ran fastest on (docs/benchmarks.md).
+# One warp, so that no barrier is waited for, and several rows under way: what an H200 ran fastest on, of 17 shapes
+# (docs/fingerprint.md).
 _WIDE: Final = {
-    False: Shape(rows=128, cols=128, step=4, warps=2),
-    True: Shape(rows=128, cols=128, step=2, warps=2),
+    False: Shape(rows=256, cols=128, step=1, warps=1, unroll=4),
+    True: Shape(rows=256, cols=128, step=1, warps=1, unroll=8),
 }
+# A launch over little memory takes lower tiles: with few of them, each would run alone through all its rows.
+_TILES: Final = 4096
+_LOWEST: Final = 16
 _FLAT: Final = Shape(rows=4, cols=1024, step=1, warps=4)
 _NARROW: Final = {
     cols: Shape(rows=16384 // cols, cols=cols, step=512 // cols, warps=2) for cols in (4, 16, 64)
 }
-_ALONG: Final = Shape(rows=16, cols=128, step=16, warps=4)
-_ACROSS: Final = Shape(rows=128, cols=16, step=128, warps=4)
+_ALONG: Final = Shape(rows=128, cols=128, step=4, warps=4)
+_ACROSS: Final = Shape(rows=1024, cols=8, step=128, warps=4)
 
 # Offsets inside a tile are 32-bit numbers.
 _LONGEST_ROW: Final = 2**31 // 256
@@ -70,24 +74,32 @@ def variants(
     aligned &= (row_bytes % 16 == 0) | (table[:, ROWS] == 1)
     across = np.abs(row_bytes) < np.abs(table[:, COL_BYTES])
     filled = (table[:, ROWS] > 0) & (table[:, COLS] > 0)
+    wide = _wide(int((table[:, ROWS] * words)[by_words].sum()), statistics)
     chosen: dict[Variant, list[int]] = {}
     columns = (by_words, aligned, words, table[:, ROWS], across)
     for index, (in_words, is_aligned, length, rows, is_across) in enumerate(zip(*columns, strict=True)):
         if not filled[index]:
             continue
         if in_words:
-            variant = Variant(True, bool(is_aligned), words_shape(int(rows), int(length), statistics))
+            variant = Variant(True, bool(is_aligned), _words_shape(int(rows), int(length), wide))
         else:
             variant = Variant(False, False, _ACROSS if is_across else _ALONG)
         chosen.setdefault(variant, []).append(index)
     return {variant: np.array(indices) for variant, indices in chosen.items()}
 
 
-def words_shape(rows: int, words: int, statistics: bool) -> Shape:
+def _wide(words: int, statistics: bool) -> Shape:
+    """The tile for long rows in a launch over that many words."""
+    shape = _WIDE[statistics]
+    rows = words // (_TILES * shape.cols)
+    return replace(shape, rows=min(shape.rows, max(_LOWEST, 1 << rows.bit_length() >> 1)))
+
+
+def _words_shape(rows: int, words: int, wide: Shape) -> Shape:
     """The tile for rows of that many words: a tile wider than the rows would mostly wait."""
     if rows <= _FLAT.rows and words >= _FLAT.cols:
         return _FLAT
-    return next((shape for cols, shape in _NARROW.items() if words <= cols), _WIDE[statistics])
+    return next((shape for cols, shape in _NARROW.items() if words <= cols), wide)
 
 
 def constants(taken: Format) -> dict[str, object]:
