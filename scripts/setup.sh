@@ -31,5 +31,7 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check --quiet "$@"; }
 pip install --no-deps -r requirements/stacks.txt -r requirements/dev.txt
 # Not isolated: setuptools is pinned like the rest, and nothing more is fetched.
 pip install --no-deps --no-build-isolation --editable .
+# numba compiles the fingerprint once per machine: here, and not in every rank of the first run at the same time.
+.venv/bin/python -c 'import torch; from bridge_plugins.fingerprint import fingerprint; fingerprint(torch.ones(2, 2))'
 echo "$wanted" > "$stamp"
 echo "setup: done"

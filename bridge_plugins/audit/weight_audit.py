@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import torch
 import torch.distributed as dist
 
 from bridge_plugins.audit.expected import Expected
@@ -15,7 +15,7 @@ from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rules import RULES, Context, Rule
 from bridge_plugins.audit.summary import Header, Summary, package_versions, summarize
-from bridge_plugins.fingerprint import Fingerprint, fingerprint
+from bridge_plugins.fingerprint import FingerprintStream
 from bridge_plugins.plugins import manager, patcher
 
 logger = logging.getLogger(__name__)
@@ -40,24 +40,22 @@ class WeightAudit:
     topology: str = ""
     expected: Expected | None = None
     rules: tuple[Rule, ...] = RULES
-    _records: dict[str, Record] = field(default_factory=dict)
-    _repeated: list[str] = field(default_factory=list)
-    _previous: Summary | None = None
+    _seen: list[tuple[str, tuple[int, ...], int]] = field(default_factory=list, init=False)
+    _fingerprints: FingerprintStream = field(default_factory=FingerprintStream, init=False)
+    _previous: Summary | None = field(default=None, init=False)
 
     def watch(self, stream: Iterable[Item]) -> Iterator[Item]:
         """Yield the very items of `stream`, at once. An item is a tuple that begins with (HF name, tensor)."""
-        self._records.clear()
-        self._repeated.clear()
+        self._seen.clear()
+        self._fingerprints = FingerprintStream()
         for item in stream:
-            self._see(item[0], item[1])
+            name, tensor = item[:2]
+            # On a GPU this is one launch on the current stream: nothing is waited for until `finish`.
+            self._fingerprints.add(tensor)
+            self._seen.append((name, tuple(tensor.shape), tensor.nbytes))
+            del tensor
             yield item
             del item  # or this tensor would live on while the next one is made
-
-    def _see(self, name: str, tensor: torch.Tensor) -> None:
-        taken: Fingerprint = fingerprint(tensor)
-        if name in self._records:
-            self._repeated.append(name)
-        self._records[name] = Record.of(name, tuple(tensor.shape), tensor.nbytes, taken)
 
     def finish(
         self, version: str, group: Any = None, *, trained: bool = False
@@ -83,8 +81,10 @@ class WeightAudit:
             patches={name: status.state.value for name, status in patcher().status.items()},
             packages=package_versions(),
         )
-        summary = summarize(header, self._records.values())
-        context = Context(self.expected, self._previous, trained, tuple(self._repeated))
+        taken = zip(self._seen, self._fingerprints.read(), strict=True)
+        summary = summarize(header, (Record.of(*seen, fingerprint) for seen, fingerprint in taken))
+        repeated = tuple(name for name, times in Counter(name for name, _, _ in self._seen).items() if times > 1)
+        context = Context(self.expected, self._previous, trained, repeated)
         findings = (
             [finding for rule in self.rules for finding in rule.check(summary, context)] if rank == 0 else []
         )

@@ -45,7 +45,7 @@ def rank(
     part = fingerprint(weight[rows], row_offset=rows.start)
     return {
         "rank": number, "world": 2, "untold": {},
-        "tensors": {W: record(part), N: record(fingerprint(norm))},
+        "tensors": {W: [record(part)], N: [record(fingerprint(norm))]},
     }  # fmt: skip
 
 
@@ -71,6 +71,14 @@ def test_one_replica_that_differs_is_a_mismatch() -> None:
 def test_a_replica_of_zeros_is_a_mismatch() -> None:
     # Its fingerprint is 0: a sum over the variants would hide it.
     assert verdict(rank(0, TOP), rank(1, BOTTOM, norm=torch.zeros_like(NORM))).mismatched == (N,)
+
+
+def test_a_second_copy_in_one_process_that_differs_is_a_mismatch() -> None:
+    replies = [rank(0, TOP), rank(1, BOTTOM)]
+    replies[1]["tensors"][N].append(record(fingerprint(NORM)))
+    assert verdict(*replies).consistent
+    replies[1]["tensors"][N][1] = record(fingerprint(NORM * 2))
+    assert verdict(*replies).mismatched == (N,)
 
 
 def test_a_gap_and_an_overlap_are_not_compared() -> None:
@@ -99,7 +107,7 @@ def test_what_the_engine_could_not_tell_says_why() -> None:
 )
 def test_what_is_held_otherwise_is_not_compared(changed: dict[str, Any], said: str) -> None:
     replies = [rank(0, TOP), rank(1, BOTTOM)]
-    replies[0]["tensors"][W].update(changed)
+    replies[0]["tensors"][W][0].update(changed)
     assert said in verdict(*replies).not_compared[W]
 
 
@@ -114,5 +122,5 @@ def test_a_stride_survives_the_reply() -> None:
     halves = [fingerprint(WEIGHT[s::2], at=Box((4, 6), (s, 0), (2, 1))) for s in (0, 1)]  # type: ignore[arg-type]
     replies = [rank(0, TOP), rank(1, BOTTOM)]
     for reply, half in zip(replies, halves, strict=True):
-        reply["tensors"][W] = record(half)
+        reply["tensors"][W] = [record(half)]
     assert verdict(*replies).consistent

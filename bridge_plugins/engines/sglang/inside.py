@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bridge_plugins.errors import LayoutError
-from bridge_plugins.fingerprint import Box, Fingerprint, Part, fingerprint_many
+from bridge_plugins.fingerprint import Fingerprint, FingerprintTable, Part
 from bridge_plugins.layout.probe import Block, Layout, find_layout
 from bridge_plugins.layout.reachable import reachable
 from bridge_plugins.layout.sources import read_sources
@@ -67,8 +67,9 @@ def readback(model: torch.nn.Module) -> dict[str, Any]:
     """What this process holds of each HF tensor: fingerprints of its blocks, computed from the served tensors.
 
     Returns:
-        ``rank`` and ``world``; ``tensors``: HF name → the places it holds (``boxes``: size, offset and stride, each
-        rows and columns), their summed ``lanes``, and ``lossy`` elements; ``untold``: HF name → why not compared.
+        ``rank`` and ``world``; ``tensors``: HF name → for each copy that this process holds (one, as a rule) the
+        places (``boxes``: size, offset and stride, each rows and columns), their summed ``lanes``, and ``lossy``
+        elements; ``untold``: HF name → why not compared.
 
     Raises:
         LayoutError: if the layout was not found out at start.
@@ -76,27 +77,39 @@ def readback(model: torch.nn.Module) -> dict[str, Any]:
     layout: Layout | None = getattr(model, "_bridge_layout", None)
     if layout is None:
         raise LayoutError("the layout is not known: start the server with BRIDGE_READBACK=1")
-    held = {h.path: h.tensor for h in reachable(model)}
-    parts = [
-        Part(held[block.path], block.box, _stream_dtype(block, held[block.path])) for block in layout.blocks
-    ]
-    tensors: dict[str, Fingerprint] = {}
-    seen: set[tuple[str, Box]] = set()
-    for block, fingerprint in zip(layout.blocks, fingerprint_many(parts, statistics=False), strict=True):
-        place = (block.source.name, block.box.place)
-        # A tensor that hangs twice in one process (tied embeddings that aren't shared, say) counts once…
-        if place in seen:
-            continue
-        seen.add(place)
-        name = block.source.name
-        tensors[name] = tensors[name] + fingerprint if name in tensors else fingerprint
+    copies: dict[str, list[list[Fingerprint]]] = {}
+    for block, fingerprint in zip(layout.blocks, _fingerprints(model, layout), strict=True):
+        _put(copies.setdefault(block.source.name, []), fingerprint)
     distributed = torch.distributed.is_initialized()
     return {
         "rank": torch.distributed.get_rank() if distributed else 0,
         "world": torch.distributed.get_world_size() if distributed else 1,
-        "tensors": {name: _record(fingerprint) for name, fingerprint in tensors.items()},
+        "tensors": {
+            name: [_record(sum(parts[1:], parts[0])) for parts in held] for name, held in copies.items()
+        },
         "untold": layout.untold,
     }
+
+
+def _put(copies: list[list[Fingerprint]], part: Fingerprint) -> None:
+    """Add a part to the first copy that has not got its place. A second copy (an output layer that should be tied and
+    isn't, say) is told on its own: it may be the stale one."""
+    for copy in copies:
+        if all(part.coverage.boxes != other.coverage.boxes for other in copy):
+            copy.append(part)
+            return
+    copies.append([part])
+
+
+def _fingerprints(model: Any, layout: Layout) -> list[Fingerprint]:
+    """One pass over all blocks. The table is made once; a tensor that has moved since is found at its new address."""
+    held = {h.path: h.tensor for h in reachable(model)}
+    tensors = [held[block.path] for block in layout.blocks]
+    if not hasattr(model, "_bridge_table"):
+        parts = [Part(t, b.box, _stream_dtype(b, t)) for b, t in zip(layout.blocks, tensors, strict=True)]
+        model._bridge_table = FingerprintTable(parts, statistics=False)
+    table: FingerprintTable = model._bridge_table
+    return table.run(tensors).read()
 
 
 def _stream_dtype(block: Block, tensor: Tensor) -> torch.dtype | None:

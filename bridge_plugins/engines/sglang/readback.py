@@ -56,7 +56,7 @@ def read_back(engine: Engine, summary: Summary) -> Served:
     lanes: dict[str, Lanes] = {}
     not_compared: dict[str, str] = {}
     for name, record in summary.records.items():
-        parts = [reply["tensors"][name] for reply in replies if name in reply["tensors"]]
+        parts = [part for reply in replies for part in reply["tensors"].get(name, [])]
         untold = [reply["untold"][name] for reply in replies if name in reply["untold"]]
         if absent or not replies:
             not_compared[name] = f"ranks {absent} of the engine did not answer"
