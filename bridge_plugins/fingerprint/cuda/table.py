@@ -73,7 +73,7 @@ class DeviceTable:
         """
         if ((addresses - self._addresses) % ALIGNMENT).any():
             raise ValueError(f"a tensor moved by no multiple of {ALIGNMENT} bytes; make the table anew")
-        on_device = to_device(torch.from_numpy(addresses), self._device)
+        on_device = to_device(torch.tensor(addresses), self._device)
         out = TileOutputs.empty(self._tiles, self._device)
         for launch in self._launches:
             self._queue(launch, on_device, out)
