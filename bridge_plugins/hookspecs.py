@@ -58,8 +58,3 @@ def audit_finished(summary: Summary, findings: list[Finding]) -> None:
 
     A sink: it may write, log or send, and must not change either. An exception is logged, not raised.
     """
-
-
-@hookspec
-def before_push(summary: Summary, findings: list[Finding]) -> None:
-    """Raise any exception to veto the push. Asked on one rank; all ranks then stop together."""

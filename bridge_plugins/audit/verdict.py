@@ -16,27 +16,45 @@ class Verdict:
     version: str
     tensors: int
     layers: int
+    engines: int
     mismatched: int
     not_compared: int
     findings: tuple[Finding, ...]
 
     @classmethod
     def of(
-        cls, summary: Summary, findings: Sequence[Finding], *, mismatched: int, not_compared: int
+        cls,
+        summary: Summary,
+        findings: Sequence[Finding],
+        *,
+        engines: int,
+        mismatched: int,
+        not_compared: int,
     ) -> Verdict:
+        """Of the audit's findings and of what `engines` engines serve, counted over all of them."""
         layers = sum(layer.name.rpartition(".")[2].isdigit() for layer in summary.layers)
         return cls(
-            summary.header.version, len(summary.records), layers, mismatched, not_compared, tuple(findings)
+            summary.header.version,
+            len(summary.records),
+            layers,
+            engines,
+            mismatched,
+            not_compared,
+            tuple(findings),
         )
 
     @property
     def word(self) -> str:
+        """``consistent`` only if every tensor was compared with what every engine serves."""
         if self.findings or self.mismatched:
             return "findings"
-        return "not compared" if self.not_compared or not self.tensors else "consistent"
+        if self.not_compared or not self.tensors:
+            return "not compared"
+        return "consistent" if self.engines else "trainer side consistent"
 
     @property
     def exit_status(self) -> int:
+        """0 for ``consistent`` alone."""
         return 0 if self.word == "consistent" else 1
 
     def __str__(self) -> str:

@@ -83,16 +83,29 @@ class WeightAudit:
         )
         taken = zip(self._seen, self._fingerprints.read(), strict=True)
         summary = summarize(header, (Record.of(*seen, fingerprint) for seen, fingerprint in taken))
-        repeated = tuple(name for name, times in Counter(name for name, _, _ in self._seen).items() if times > 1)
-        context = Context(self.expected, self._previous, trained, repeated)
-        findings = (
-            [finding for rule in self.rules for finding in rule.check(summary, context)] if rank == 0 else []
+        repeated = tuple(
+            name for name, times in Counter(name for name, _, _ in self._seen).items() if times > 1
         )
+        context = Context(self.expected, self._previous, trained, repeated)
+        findings = self._judge(summary, context) if rank == 0 else []
         if distributed:
             findings = _agree(summary, findings, group)
         self._previous = summary
         _tell_sinks(summary, findings)
         return summary, findings
+
+    def _judge(self, summary: Summary, context: Context) -> list[Finding]:
+        findings: list[Finding] = []
+        for rule in self.rules:
+            try:
+                findings += rule.check(summary, context)
+            except Exception as error:  # the other ranks wait for this one: a rule's fault must not hang them
+                logger.exception("rule %s failed", rule.code)
+                what = f"the rule itself failed ({type(error).__name__}: {error})"
+                findings.append(
+                    Finding(rule.code, "model", what, "nothing is known of what it would have seen")
+                )
+        return findings
 
 
 def _agree(summary: Summary, findings: list[Finding], group: Any) -> list[Finding]:

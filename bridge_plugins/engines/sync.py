@@ -67,6 +67,7 @@ class WeightSync:
         verdict = Verdict.of(
             summary,
             [*findings, *(finding for comparison in comparisons for finding in comparison.findings)],
+            engines=len(comparisons),
             mismatched=sum(len(comparison.mismatched) for comparison in comparisons),
             not_compared=sum(len(comparison.not_compared) for comparison in comparisons),
         )
@@ -95,6 +96,9 @@ class WeightSync:
                 shared[0] = act()
             except BridgePluginsError as error:
                 shared[1] = str(error)
+            except Exception as error:  # a reply of another shape, say: the other ranks wait for our word
+                logger.exception("rank 0 failed")
+                shared[1] = f"{type(error).__name__}: {error}"
         if distributed:
             dist.broadcast_object_list(shared, group=self.group, group_src=0)
         if shared[1]:

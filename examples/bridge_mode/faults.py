@@ -82,10 +82,10 @@ class StaleEngine(Engine):
         self.updates, self.buckets = self.updates + 1, 0
         return super().begin_weight_update()
 
-    def update_weights_from_tensor(self, payloads: list[str], load_format: str, *, flush_cache: bool) -> None:
+    def update_weights_from_tensor(self, payloads: list[str], load_format: str) -> None:
         self.buckets += 1
         if self.updates < 2 or self.buckets > 1:
-            super().update_weights_from_tensor(payloads, load_format, flush_cache=flush_cache)
+            super().update_weights_from_tensor(payloads, load_format)
 
 
 def _swap_experts(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:

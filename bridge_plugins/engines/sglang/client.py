@@ -61,10 +61,14 @@ class Engine:
     def end_weight_update(self) -> None:
         self._json("POST", "/end_weight_update", {})
 
-    def update_weights_from_tensor(self, payloads: list[str], load_format: str, *, flush_cache: bool) -> None:
+    def update_weights_from_tensor(self, payloads: list[str], load_format: str) -> None:
         """Load one bucket; `payloads` holds one serialized bucket for each TP rank of the engine."""
-        body = {"serialized_named_tensors": payloads, "load_format": load_format, "flush_cache": flush_cache}
+        body = {"serialized_named_tensors": payloads, "load_format": load_format, "flush_cache": False}
         self._json("POST", "/update_weights_from_tensor", body)
+
+    def flush_cache(self) -> None:
+        """Forget the prefixes that were computed with older weights. Refused while requests are running."""
+        self._request("POST", "/flush_cache", {})
 
     def set_weight_version(self, version: str) -> None:
         self._json("POST", "/update_weight_version", {"new_version": version, "abort_all_requests": False})

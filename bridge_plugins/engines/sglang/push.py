@@ -64,6 +64,7 @@ def push(
             del bucket  # or two buckets would be held while the next one fills
     finally:
         sender.end()
+    sender.flush()
     failure: list[Any] = [sender.failure]
     if dist.is_available() and dist.is_initialized():
         # Whoever has engines is the sender; the others have nothing to tell.
@@ -104,13 +105,17 @@ class _Sender:
                 self.failure = self.failure or f"{engine.url} could not end the update: {error}"
         self._open.clear()
 
+    def flush(self) -> None:
+        for engine in self.engines:
+            self._try(engine, "could not flush its prefix cache (pause generation first)", engine.flush_cache)
+
     def _begin(self, engine: Engine) -> None:
         if engine.begin_weight_update():
             self._open.append(engine)
 
     def _load(self, engine: Engine, bucket: Bucket) -> None:
         payloads = [bucket.payload() for _ in range(engine.ranks)]
-        engine.update_weights_from_tensor(payloads, LOAD_FORMAT, flush_cache=True)
+        engine.update_weights_from_tensor(payloads, LOAD_FORMAT)
 
     def _try(self, engine: Engine, what: str, act: Any) -> None:
         if self.failure:

@@ -13,8 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from bridge_plugins.audit import Header, WeightAudit, read_summary, summarize
+from bridge_plugins.audit import Finding, Header, Summary, WeightAudit, read_summary, summarize
+from bridge_plugins.audit.rules import Context
+from bridge_plugins.audit.rules.stats import Stats
 from bridge_plugins.errors import UsageError
+from bridge_plugins.hookspecs import hookimpl
+from bridge_plugins.plugins import manager
 
 
 def test_the_very_item_is_handed_on_whatever_its_arity() -> None:
@@ -107,6 +111,49 @@ def test_a_damaged_or_newer_file_is_an_error_that_names_it(written: Path) -> Non
         written.write_bytes(content)
         with pytest.raises(UsageError, match=r"summary\.json"):
             read_summary(written)
+
+
+class Sink:
+    """A plugin that sees what the audit finished, and then fails."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @hookimpl
+    def audit_finished(self, summary: Summary, findings: list[Finding]) -> None:  # noqa: ARG002
+        self.seen.append(summary.header.version)
+        raise RuntimeError("the sink is full")
+
+
+def test_a_sink_sees_each_version_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    sink = Sink()
+    manager().register(sink)
+    try:
+        audit = WeightAudit("tiny")
+        for version in ("1", "2"):
+            for _ in audit.watch([("w", torch.ones(1))]):
+                pass
+            audit.finish(version)
+    finally:
+        manager().unregister(sink)
+    assert sink.seen == ["1", "2"]
+    assert "the sink is full" in caplog.text
+
+
+class Broken:
+    code = "BROKEN"
+
+    def check(self, summary: Summary, context: Context) -> list[Finding]:  # noqa: ARG002
+        raise KeyError("no such layer")
+
+
+def test_a_rule_that_fails_is_a_finding_and_the_others_go_on() -> None:
+    audit = WeightAudit("tiny", rules=(Broken(), Stats()))
+    for _ in audit.watch([("w", torch.tensor([float("nan")]))]):
+        pass
+    findings = audit.finish("1")[1]
+    assert [finding.rule for finding in findings] == ["BROKEN", "STATS"]
+    assert "the rule itself failed (KeyError" in findings[0].what
 
 
 def test_a_header_says_what_it_was_written_by() -> None:
