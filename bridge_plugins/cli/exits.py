@@ -1,24 +1,46 @@
-"""What a command line ends with, and how an error of this project becomes one clear line."""
+"""What a command line ends with, and how an error becomes one clear line."""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import typer
 
 from bridge_plugins.errors import BridgePluginsError
 
 CONSISTENT, FINDINGS, NOT_DONE = 0, 1, 2
+INTERRUPTED = 130
+
+#: Typer brings a click of its own or uses the one installed, by its version: ask its exceptions for their base.
+_CLICK_EXCEPTION: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 def run(app: typer.Typer) -> None:
-    """Run `app`; a `BridgePluginsError` is printed as one line on stderr, and the exit is 2."""
+    """Run `app` and exit. An error of this project, or in the options, is one line on stderr and exit 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or CONSISTENT)
     except BridgePluginsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(NOT_DONE)
+        _say(str(error))
+    except _CLICK_EXCEPTION as error:
+        _say_usage(error)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # `| head` is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(CONSISTENT)
+    sys.exit(NOT_DONE)
+
+
+def _say_usage(error: Any) -> None:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # the help
+    else:
+        context = getattr(error, "ctx", None)
+        command = f"{context.command_path} --help" if context else "--help"
+        _say(f"{error.format_message().rstrip('.')}; see {command}")
+
+
+def _say(error: str) -> None:
+    print(f"error: {error}", file=sys.stderr)
