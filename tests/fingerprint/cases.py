@@ -19,12 +19,14 @@ Cut = list[tuple[slice, slice]]
 
 
 def random_bits(shape: Sequence[int], taken: Format, seed: int) -> Tensor:
-    """A tensor whose bits are random: every pattern of the dtype comes, NaN and Inf too."""
+    """A tensor whose bits are random: every pattern of the dtype comes, NaN and Inf too; bools are 0 or 1."""
     if 0 in shape:
         return torch.empty(tuple(shape), dtype=taken.dtype)
     generator = torch.Generator().manual_seed(seed)
     size = (*shape, taken.bytes)
     raw = torch.randint(0, 256, size, dtype=torch.uint8, generator=generator)
+    if taken.name == "bool":
+        raw &= 1  # a copy by torch would make other bytes 1
     return raw.view(taken.dtype).reshape(tuple(shape))
 
 

@@ -58,7 +58,7 @@ def test_no_false_difference_at_length(
     test_rows_and_columns.hypothesis.inner_test(data, taken, rows, cols, seed)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from(FORMATS), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), seeds)
 def test_query_key_value_by_groups(taken: Format, groups: int, heads: int, dim: int, seed: int) -> None:
     """Each HF tensor from a fused one, whose groups hold their query heads, a key head and a value head."""
@@ -78,7 +78,7 @@ def test_query_key_value_by_groups(taken: Format, groups: int, heads: int, dim: 
         check(tensor, parts)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from(FORMATS), st.integers(1, 20), st.integers(1, 20), seeds)
 def test_gate_and_up_interleaved(taken: Format, rows: int, cols: int, seed: int) -> None:
     """Two local tensors are the even and the odd rows of one HF tensor; and of columns alike."""
@@ -91,7 +91,7 @@ def test_gate_and_up_interleaved(taken: Format, rows: int, cols: int, seed: int)
     check(by_cols, [Part(by_cols, Box((rows, cols), (0, i), (1, 2), (0, i), (1, 2))) for i in (0, 1)])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from(FORMATS), st.integers(1, 5), st.integers(1, 6), st.integers(1, 9), seeds)
 def test_experts_of_a_stacked_tensor(taken: Format, experts: int, rows: int, cols: int, seed: int) -> None:
     stacked = random_bits((experts, rows, cols), taken, seed)
@@ -103,7 +103,7 @@ def test_experts_of_a_stacked_tensor(taken: Format, experts: int, rows: int, col
         check(stacked[e], [Part(stacked, Box((rows, cols), local_offset=(e * rows, 0)))])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from(FORMATS), st.integers(1, 20), st.integers(2, 20), seeds)
 def test_transposed_store(taken: Format, rows: int, cols: int, seed: int) -> None:
     tensor = random_bits((rows, cols), taken, seed)

@@ -16,7 +16,7 @@ from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
 from tests.fingerprint.cases import FORMATS, assert_same, boxes, by_definition, random_bits, seeds
 
 CPU = torch.device("cpu")
-FEW = [format_of(dtype) for dtype in (torch.bfloat16, torch.float8_e4m3fn)]
+FEW = [format_of(torch.bfloat16)]
 
 
 def values(parts: list[Part], measured: Measured, statistics: bool) -> list[Fingerprint]:
@@ -73,9 +73,11 @@ def others_of(taken: Format) -> list[Part]:
 @pytest.mark.parametrize("taken", FEW, ids=lambda taken: taken.name)
 def test_table_and_stream(taken: Format) -> None:
     check_table(parts_of(taken))
-    check_stream([*parts_of(taken), *parts_of(taken)])
+    few = parts_of(taken)[2:]
+    check_stream([*few, few[0], few[-1]])
 
 
+@pytest.mark.ci
 def test_other_strides_and_narrowing() -> None:
     check_table(others_of(format_of(torch.bfloat16)))
     check_table([Part(torch.randn(3, 9), as_dtype=torch.bfloat16), Part(torch.randn(2, 3, 4).double())])
@@ -105,6 +107,7 @@ def test_a_table_refuses_pointers_that_are_less_aligned() -> None:
         made.run(table[:, ADDRESS] + 4)
 
 
+@pytest.mark.ci
 def test_more_tiles_than_a_page_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_plugins.fingerprint.cuda.stream._PAGE", 3)
     check_stream([Part(torch.randn(6, 8)) for _ in range(5)] + [Part(torch.randn(40, 300))], statistics=False)
