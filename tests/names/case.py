@@ -91,13 +91,17 @@ def _misplaced(trainer: Trainer, checkpoint: str, names: dict[tuple[int, str], s
     with safe_open(f"{checkpoint}/model.safetensors", "pt") as file:
         hf_names = sorted(file.keys())
     _load(trainer, f"{checkpoint}-coded")
-    registry = trainer.bridge._model_bridge.mapping_registry()
+    bridge = trainer.bridge._model_bridge
+    bridge.hf_pretrained = trainer.bridge.hf_pretrained  # some registries look at what the checkpoint has
+    registry = bridge.mapping_registry()
     found = []
     for local, parameter in _parameters(trainer):
         mapping = registry.megatron_to_hf_lookup(names[local])
         assert mapping is not None, f"the bridge has no mapping for {names[local]}"
         wanted = mapping.hf_param
         expected = set(wanted.values()) if isinstance(wanted, dict) else {wanted}
+        if expected == {"lm_head.weight"} and "lm_head.weight" not in hf_names:
+            expected = {"model.embed_tokens.weight"}  # tied: the embedding stands for both
         held = coded.sources(parameter, hf_names)
         if held != expected:
             found.append(f"{names[local]} holds {sorted(held)}, not {sorted(expected)}")
