@@ -96,6 +96,23 @@ def test_a_config_alone_asks_for_the_same_tensors_as_its_checkpoint(
     assert by_config["hf_tensors"] == by_files["hf_tensors"]
 
 
+def test_mtp_layers_are_named_too(ranks: Ranks, tmp_path: Path) -> None:
+    config = {
+        "model_type": "deepseek_v3",
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "num_hidden_layers": 61,
+        "n_routed_experts": 8,
+        "num_nextn_predict_layers": 1,
+        "n_group": 1,
+        "topk_group": 1,
+        "scoring_func": "sigmoid",
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    report = run(ranks, tmp_path, {"pp": 2, "ep": 2, "stages": [31, 30]})
+    assert report["findings"] == []
+    assert "mtp" in report["stages"][-1]["others"]
+
+
 @pytest.mark.parametrize(
     ("fault", "kinds", "where"),
     [
