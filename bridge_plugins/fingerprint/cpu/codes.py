@@ -19,21 +19,11 @@ class Code:
 
     Attributes:
         code: LOOKUP, FLOAT32, …
-        lookup: 2^bits float64 for LOOKUP, else one entry that isn't read.
-        half: for a 16-bit float (shift, scale, limit), see `statistics.observe_halves`; shift 0 for the rest.
+        lookup: 2^bits float64 for formats of 16 bits at most, else one entry that isn't read.
     """
 
     code: int
     lookup: NDArray[np.float64]
-    half: tuple[np.uint32, np.float32, np.float32]
-
-
-_NO_HALF = (np.uint32(0), np.float32(1), np.float32(1))
-
-
-def _half(taken: Format) -> tuple[np.uint32, np.float32, np.float32]:
-    limit = min(2.0 ** (taken.bias + 1), float(s.LARGEST))
-    return np.uint32(23 - taken.mantissa), np.float32(2.0 ** (127 - taken.bias)), np.float32(limit)
 
 
 @cache
@@ -45,8 +35,8 @@ def code_of(taken: Format) -> Code:
         numbers = elements.to(torch.float64)
         if taken.kind is Kind.UNSIGNED:
             numbers = bits.to(torch.float64)
-        half = _half(taken) if taken.bits == 16 and taken.kind is Kind.IEEE else _NO_HALF
-        return Code(s.LOOKUP, numbers.numpy(), half)
+        code = {"bfloat16": s.BFLOAT16, "float16": s.FLOAT16}.get(taken.name, s.LOOKUP)
+        return Code(code, numbers.numpy())
     code = {
         (32, Kind.IEEE): s.FLOAT32,
         (64, Kind.IEEE): s.FLOAT64,
@@ -55,4 +45,4 @@ def code_of(taken: Format) -> Code:
         (64, Kind.SIGNED): s.SIGNED64,
         (64, Kind.UNSIGNED): s.UNSIGNED64,
     }[taken.bits, taken.kind]
-    return Code(code, np.zeros(1), _NO_HALF)
+    return Code(code, np.zeros(1))

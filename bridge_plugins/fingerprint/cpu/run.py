@@ -46,7 +46,7 @@ def measure(
     def work(first: int, last: int) -> None:
         measure_units(
             *(table, words, units, first, last, held.bytes, taken.bytes),
-            *(code.code, code.lookup, code.half, statistics),
+            *(code.code, code.lookup, statistics),
             *(parts.lanes, parts.absmax, parts.sum_of_squares, parts.counts),
         )
 
@@ -86,7 +86,6 @@ def measure_units(
     taken: Any,
     code: Any,
     lookup: Any,
-    half: Any,
     statistics: Any,
     lanes: Any,
     absmax: Any,
@@ -111,7 +110,6 @@ def measure_units(
                 held,
                 code,
                 lookup,
-                half,
                 statistics,
                 lanes[unit],
                 floats,

@@ -11,11 +11,14 @@ from bridge_plugins.fingerprint.cpu.elements import load
 from bridge_plugins.fingerprint.cpu.jit import compiled, pointer
 from bridge_plugins.fingerprint.cpu.lanes import fill_word_keys, four_row_sums, row_keys, row_sums
 from bridge_plugins.fingerprint.cpu.statistics import (
+    BFLOAT16,
+    FLOAT16,
     FLOAT32,
     observe,
+    observe_bfloat16,
     observe_bytes,
+    observe_float16,
     observe_floats,
-    observe_halves,
     value,
 )
 
@@ -43,7 +46,6 @@ def observe_run(
     width: Any,
     code: Any,
     lookup: Any,
-    half: Any,
     seen: Any,
     floats: Any,
     counts: Any,
@@ -53,7 +55,9 @@ def observe_run(
         observe_bytes(numba.carray(pointer(address), 4 * words, np.uint8), lookup, seen, floats, counts)
         return
     run = numba.carray(pointer(address), words, np.uint32)
-    if half[0] and observe_halves(run, half, floats, counts):
+    if code == BFLOAT16 and observe_bfloat16(run, floats, counts):
+        return
+    if code == FLOAT16 and observe_float16(run, floats, counts):
         return
     if code == FLOAT32 and observe_floats(run, floats, counts):
         return
@@ -68,7 +72,6 @@ def take_words(
     width: Any,
     code: Any,
     lookup: Any,
-    half: Any,
     statistics: Any,
     lanes: Any,
     floats: Any,
@@ -102,13 +105,13 @@ def take_words(
             add_row(row_offset + (r + 3 * apart) * row_stride, d0, d1, lanes)
             if statistics:
                 for i in range(4):
-                    observe_run(at + i * far, n, width, code, lookup, half, seen, floats, counts)
+                    observe_run(at + i * far, n, width, code, lookup, seen, floats, counts)
         for r in range(4 * apart, rows):
             at = corner + r * row_bytes
             a0, a1 = row_sums(pairs(at, n), keys_0, keys_1)
             add_row(row_offset + r * row_stride, a0, a1, lanes)
             if statistics:
-                observe_run(at, n, width, code, lookup, half, seen, floats, counts)
+                observe_run(at, n, width, code, lookup, seen, floats, counts)
         if n % 2:  # the last word of a row, which has no pair
             for r in range(rows):
                 word = load(corner + r * row_bytes + 4 * (n - 1), 4)
