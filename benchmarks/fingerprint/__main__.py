@@ -15,6 +15,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fingerprint", description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--strength", action="store_true", help="count misses of a scaled-down generator instead"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there too")
     parser.add_argument(
         "--keep", action="store_true", help=f"write them to {RESULTS.name}/ and remake the page"
@@ -27,7 +30,12 @@ def main() -> None:
         write_page(RESULTS)
         return
     report = Report.here(options.device)
-    if options.device == "cuda":
+    name = "strength" if options.strength else options.device
+    if options.strength:
+        from benchmarks.fingerprint import strength
+
+        strength.run(report)
+    elif options.device == "cuda":
         from benchmarks.fingerprint import gpu
 
         gpu.run(report)
@@ -39,7 +47,7 @@ def main() -> None:
     if options.json:
         report.save(options.json)
     if options.keep:
-        report.save(RESULTS / f"fingerprint_{options.device}.json")
+        report.save(RESULTS / f"fingerprint_{name}.json")
         write_page(RESULTS)
 
 
