@@ -23,5 +23,6 @@ def test_kernels_in_the_interpreter() -> None:
 
 
 @pytest.mark.ci
+@pytest.mark.timeout(1200)
 def test_kernels_in_the_interpreter_on_every_dtype() -> None:
     run("ci")
