@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -16,7 +16,7 @@ from bridge_plugins.names.preflight.compare import compare
 from bridge_plugins.names.preflight.holdings import Held, held
 from bridge_plugins.names.preflight.report import ExpertRank, Finding, Report, Stage
 from bridge_plugins.names.preflight.simulation import rank_of, simulated_rank, smallest
-from bridge_plugins.names.preflight.source import Source
+from bridge_plugins.names.preflight.source import Shape, Source
 from bridge_plugins.topology import ModelSizes, Topology
 
 
@@ -41,13 +41,16 @@ def check(
 
     if not patched:
         patcher.revert("names")
-    sizes = smallest(topology)
-    everything: list[Held] = []
+    cluster = Cluster(source, smallest(topology), layout or None)
     findings: list[Finding] = []
     for stage in range(topology.pp):
         progress(f"pipeline stage {stage + 1} of {topology.pp}")
-        for found in _stage(source, sizes, stage, layout or None, everything):
-            (notes if isinstance(found, str) else findings).append(found)  # type: ignore[arg-type]
+        for found in cluster.visit(stage):
+            if isinstance(found, str):
+                notes.append(found)
+            else:
+                findings.append(found)
+    everything = cluster.everything
     progress("comparing with the checkpoint")
     findings += compare(everything, source, topology)
     return Report(
@@ -66,42 +69,51 @@ def check(
     )
 
 
-def _stage(
-    source: Source, sizes: Topology, stage: int, layout: Any, everything: list[Held]
-) -> Iterator[Finding | str]:
-    """Add what the stage's ranks hold to `everything`; give what is wrong with its shapes."""
-    uncut = smallest(replace(sizes, tp=1, cp=1, etp=1, sp=False))
-    with simulated_rank(source, uncut, rank_of(uncut, stage), layout) as rank:
-        whole = shapes.shapes_of(rank)
-        first = list(held(rank, stage, 0))
-        everything += first
-        has_experts = any(one.expert for one in first)
-        for ep in range(1, sizes.ep) if has_experts else ():
-            expert_ranks.move(rank.models, ep, sizes.ep)
-            everything += held(rank, stage, ep, experts_only=True)
-        yield from shapes.against_checkpoint(rank, first, source)
-    if has_experts and sizes.ep > 1 and not any(one.expert and one.stage < stage for one in everything):
-        yield from _moved_is_built(source, uncut, stage, layout, everything)
-    if uncut != sizes:
-        with simulated_rank(source, sizes, rank_of(sizes, stage), layout) as rank:
-            yield from shapes.misfits(shapes.shapes_of(rank), whole, sizes, stage)
+@dataclass
+class Cluster:
+    """The simulated cluster: what was found on the stages that were visited."""
 
+    source: Source
+    sizes: Topology
+    layout: Any
+    everything: list[Held] = field(default_factory=list)
+    _cut: set[tuple[str, Shape]] = field(default_factory=set)
+    _experts_built: bool = False
 
-def _moved_is_built(
-    source: Source, sizes: Topology, stage: int, layout: Any, everything: list[Held]
-) -> Iterator[Finding]:
-    """Hold the last expert-parallel rank, moved to, against the same rank built in earnest."""
-    last = sizes.ep - 1
-    with simulated_rank(source, sizes, rank_of(sizes, stage, last), layout) as rank:
-        built = set(held(rank, stage, last, experts_only=True))
-    moved = {one for one in everything if (one.stage, one.ep) == (stage, last)}
-    for one in sorted(built ^ moved, key=lambda one: one.whole):
-        yield Finding(
-            "NAMING",
-            one.local,
-            f"PP {stage} EP {last}",
-            f"{one.whole} only where the rank is {'built' if one in built else 'moved to'}",
-        )
+    def visit(self, stage: int) -> Iterator[Finding | str]:
+        """Add what the stage's ranks hold to `everything`; give what is wrong with its shapes, and notes."""
+        uncut = smallest(replace(self.sizes, tp=1, cp=1, etp=1, sp=False))
+        with simulated_rank(self.source, uncut, rank_of(uncut, stage), self.layout) as rank:
+            whole = shapes.shapes_of(rank)
+            first = list(held(rank, stage, 0))
+            self.everything += first
+            has_experts = any(one.expert for one in first)
+            for ep in range(1, self.sizes.ep) if has_experts else ():
+                expert_ranks.move(rank.models, ep, self.sizes.ep)
+                self.everything += held(rank, stage, ep, experts_only=True)
+            yield from shapes.against_checkpoint(rank, first, self.source)
+        if has_experts and self.sizes.ep > 1 and not self._experts_built:
+            self._experts_built = True
+            yield from self._moved_is_built(uncut, stage)
+        # Parameters that differ in their numbers alone are cut alike: a stage of nothing new needn't be
+        # built.
+        kinds = shapes.kinds(whole)
+        if uncut != self.sizes and not kinds <= self._cut:
+            self._cut |= kinds
+            with simulated_rank(self.source, self.sizes, rank_of(self.sizes, stage), self.layout) as rank:
+                yield from shapes.misfits(shapes.shapes_of(rank), whole, self.sizes, stage)
+
+    def _moved_is_built(self, uncut: Topology, stage: int) -> Iterator[Finding]:
+        """Hold the last expert-parallel rank, moved to, against the same rank built in earnest."""
+        last = uncut.ep - 1
+        with simulated_rank(self.source, uncut, rank_of(uncut, stage, last), self.layout) as rank:
+            built = set(held(rank, stage, last, experts_only=True))
+        moved = {one for one in self.everything if (one.stage, one.ep) == (stage, last)}
+        for one in sorted(built ^ moved, key=lambda one: one.whole):
+            how = "built" if one in built else "moved to"
+            yield Finding(
+                "NAMING", one.local, f"PP {stage} EP {last}", f"{one.whole} only where the rank is {how}"
+            )
 
 
 def _with_stages(topology: Topology, layout: str) -> Topology:

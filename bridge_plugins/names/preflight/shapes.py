@@ -20,6 +20,15 @@ def shapes_of(rank: SimulatedRank) -> Shapes:
     return {(chunk, local): tuple(tensor.shape) for chunk, local, tensor in parameters(rank)}
 
 
+def kinds(shapes: Shapes) -> set[tuple[str, Shape]]:
+    """Names without their numbers, and shapes: what a stage adds to those before it."""
+    return {(_unnumbered(local), shape) for (_, local), shape in shapes.items()}
+
+
+def _unnumbered(local: str) -> str:
+    return str(ParamName.parse(local).numbered(layer=0, expert=0))
+
+
 def misfits(shards: Shapes, whole: Shapes, topology: Topology, stage: int) -> Iterator[Finding]:
     """Shards that don't add up: every shape is the whole one, with at most one dimension cut by TP or by
     ETP.
@@ -61,7 +70,7 @@ def against_checkpoint(rank: SimulatedRank, held: list[Held], source: Source) ->
     converted: dict[tuple[str, Shape], tuple[Shape, ...]] = {}
     for one in held:
         name, tensor = ParamName.parse(one.local), tensors[one.chunk, one.local]
-        kind = str(name.numbered(layer=0, expert=0)), tuple(tensor.shape)
+        kind = _unnumbered(one.local), tuple(tensor.shape)
         if kind not in converted and one.hf:
             try:
                 converted[kind] = _convert(registry, rank, one, tensor)
