@@ -181,3 +181,15 @@ def real_names(folder: str, topology: dict[str, Any]) -> list[str]:
         )
         for name, _ in trainer.model[0].named_parameters()
     ]
+
+
+def test_stock_names_are_asked_for_without_the_patch(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    stock = run(ranks, checkpoint("qwen3_moe"), {"pp": 2, "ep": 2}, stock=True)
+    assert stock["patched"] is False
+    assert stock["bridge"].endswith("names reverted")
+    # Grouped experts in bare layers are named right by every version: there the patch changes nothing.
+    assert stock["findings"] == []
+    # A plugin's wrong answers reach patched names only.
+    assert run(ranks, checkpoint("qwen3_moe"), {"pp": 2, "ep": 2}, stock=True, fault="local experts")[
+        "consistent"
+    ]
