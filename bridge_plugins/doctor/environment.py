@@ -57,7 +57,8 @@ def versions() -> dict[str, str]:
 def versions_of(python: str) -> dict[str, str]:
     """The same of another environment, by its interpreter. Raises `UsageError` if that can't be asked."""
     try:
-        answer = subprocess.run([python, "-c", _ASK, *PACKAGES], capture_output=True, check=True, timeout=60)
+        command = [python, "-c", _ASK, *PACKAGES]  # an interpreter that the user names
+        answer = subprocess.run(command, capture_output=True, check=True, timeout=60)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:
         raise UsageError(
             f"{python} can't be asked for its packages ({error}); give a Python interpreter"
