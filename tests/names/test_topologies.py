@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.names.conftest import Coded
+from tests.stacks.models import Checkpoint
 from tests.stacks.ranks import RankError, Ranks
 
 CHECK = "tests.names.case:check"
@@ -112,6 +113,43 @@ def test_each_hook_answers_whether_the_other_is_there_or_not(
         assert all(answer[alive][0] == answer[alive][1] for answer in answers)
         assert any(answer[alive][1] is not None for answer in answers)
         assert all(answer[dead][0] is None for answer in answers)
+
+
+def stock_and_patched(checkpoint: str, topology: dict[str, Any]) -> list[list[str]]:
+    """Each parameter's name by the stock function and by the patch."""
+    from megatron.bridge.models.conversion import model_bridge
+
+    import bridge_plugins
+    from bridge_plugins.topology import Topology
+    from tests.stacks.trainer import build
+
+    trainer = build(checkpoint, Topology(**topology), load=False)
+
+    def names() -> list[str]:
+        return [
+            model_bridge._megatron_local_name_to_global(
+                trainer.model, trainer.model[0].config, trainer.bridge._model_bridge._unwrap_name(name), chunk
+            )
+            for chunk, model in enumerate(trainer.model)
+            for name, _ in model.named_parameters()
+        ]
+
+    patched = names()
+    bridge_plugins.load().revert("names")
+    return [names(), patched]
+
+
+@pytest.mark.parametrize("family", ["qwen3_moe", "deepseek_v3"])
+def test_where_stock_is_right_the_text_is_the_same(ranks: Ranks, checkpoint: Checkpoint, family: str) -> None:
+    topology = {"pp": 2, "vpp": 2, "ep": 2}
+    for stock, patched in ranks(
+        "tests.names.test_topologies:stock_and_patched",
+        world=4,
+        checkpoint=str(checkpoint(family)),
+        topology=topology,
+    ):
+        assert len(stock) > 20
+        assert stock == patched
 
 
 def test_layers_in_another_class_keep_their_place(ranks: Ranks, coded_checkpoint: Coded) -> None:
