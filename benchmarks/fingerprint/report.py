@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -117,4 +118,6 @@ def _cpu_name() -> str:
     except OSError:
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {cores} cores"
+    # Others on the machine disturb what is measured: the reader should know.
+    load = os.getloadavg()[0]
+    return f"{names[0] if names else platform.machine()}, {cores} cores, load average {load:.1f} at the start"

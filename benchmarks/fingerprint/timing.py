@@ -20,6 +20,19 @@ def best_seconds(call: Callable[[], object], repeats: int = 7) -> float:
     return min(times)
 
 
+def best_seconds_in_turn(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The shortest of several calls each, taken in turn: what disturbs the machine meets all of them."""
+    for call in calls.values():
+        call()
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(rounds):
+        for what, call in calls.items():
+            start = time.perf_counter()
+            call()
+            best[what] = min(best[what], time.perf_counter() - start)
+    return best
+
+
 _AHEAD = 40_000_000  # device cycles, about 20 ms
 
 
