@@ -94,7 +94,7 @@ def test_without_statistics() -> None:
     for dtype in (torch.bfloat16, torch.float64):
         parts = parts_of(format_of(dtype)) + others_of(format_of(dtype))
         check_table(parts, statistics=False)
-        check_stream(parts + parts, statistics=False)
+        check_stream(parts[2:5] + parts[-2:], statistics=False)
 
 
 @pytest.mark.ci
