@@ -3,8 +3,9 @@ PYTHON_IN := .venv/bin/python
 PYTEST    := $(PYTHON_IN) -m pytest
 
 # Sizes and faults of the demo: make demo TP=1 PP=2 EP=2 ENGINE_TP=2 ENGINE_EP=2 MODEL=dense FAULT=swap-experts
-DEMO_OPTIONS := $(foreach option,TP PP VPP CP EP ETP WORLD STAGES MODEL ENGINE_TP ENGINE_EP STEPS FAULT,\
-	$(if $($(option)),--$(subst _,-,$(shell echo $(option) | tr A-Z a-z)) $($(option))))
+# (given on make's own command line: a TP or WORLD of the environment is somebody else's)
+DEMO_OPTIONS := $(foreach option,TP PP VPP CP EP ETP WORLD STAGES MODEL ENGINE_TP ENGINE_EP STEPS LEARNING_RATE BUCKET_MB FAULT PORT,\
+	$(if $(filter command,$(firstword $(origin $(option)))),--$(subst _,-,$(shell echo $(option) | tr A-Z a-z)) $($(option)))) $(if $(KEEP),--keep)
 
 .PHONY: setup demo test test-fast test-ci test-full lint bench clean
 
@@ -35,4 +36,4 @@ bench: setup
 	$(PYTHON_IN) -m benchmarks.fingerprint
 
 clean:
-	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .demo
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

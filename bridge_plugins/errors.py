@@ -28,4 +28,8 @@ class PushError(BridgePluginsError):
 
 
 class EngineError(BridgePluginsError):
-    """An engine did not answer, refused a call, or lacks the plugin."""
+    """An engine did not answer, refused a call, or lacks the plugin. `status` is its HTTP status, if it gave one."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status

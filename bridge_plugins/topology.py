@@ -81,7 +81,7 @@ class Topology:
         tp, pp, vpp, cp: tensor, pipeline, virtual pipeline (chunks per stage) and context parallel sizes.
         ep, etp: expert parallel size, and the tensor parallel size of the expert part (1 is recommended).
         world: trainer ranks; 0 means as few as the sizes need.
-        sp: sequence parallelism; None means where it is needed (a MoE model with tp > 1).
+        sp: sequence parallelism; None means with tp > 1 (a MoE model needs it there).
         stages: decoder layers of each chunk in model order (``pp * vpp`` numbers); empty means evenly cut.
         engine_tp, engine_ep: what SGLang calls ``--tp-size`` and ``--ep-size``; the expert part of an engine has
             a tensor parallel size of ``engine_tp // engine_ep``.
@@ -103,11 +103,15 @@ class Topology:
         for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "engine_tp", "engine_ep"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}={getattr(self, name)}: a parallel size is 1 or more")
+        if self.world < 0:
+            raise UsageError(
+                f"world={self.world}: give the number of trainer ranks, or 0 for as few as are needed"
+            )
         if self.world == 0:
             # The dense part needs tp·cp ranks a stage and the expert part etp·ep: both must divide a stage.
             object.__setattr__(self, "world", math.lcm(self.tp * self.cp, self.etp * self.ep) * self.pp)
         if self.sp is None:
-            object.__setattr__(self, "sp", self.tp > 1 and self.ep > 1)
+            object.__setattr__(self, "sp", self.tp > 1)
 
     @property
     def dp(self) -> int:
@@ -120,7 +124,12 @@ class Topology:
         return self.world // (self.etp * self.ep * self.pp)
 
     def coordinates(self, rank: int) -> Coordinates:
-        """Where `rank` lies, in Megatron's order tp-cp-ep-dp-pp (``parallel_state.RankGenerator``)."""
+        """Where `rank` lies, in Megatron's order tp-cp-ep-dp-pp (``parallel_state.RankGenerator``).
+
+        Raises `UsageError` for a rank that the world has not got, or a world too small for one replica.
+        """
+        if not 0 <= rank < self.world or not self.dp or not self.edp:
+            raise UsageError(f"rank {rank} has no place in {self}")
         rest, tp = divmod(rank, self.tp)
         rest, cp = divmod(rest, self.cp)
         pp, dp = divmod(rest, self.dp)
@@ -143,7 +152,9 @@ class Topology:
 
     def _layout(self) -> list[list[str]]:
         chunks = [["decoder"] * layers for layers in self.stages]
-        return [["embedding", *chunks[0]], *chunks[1:-1], [*chunks[-1], "loss"]]
+        chunks[0].insert(0, "embedding")
+        chunks[-1].append("loss")
+        return chunks
 
     def __str__(self) -> str:
         names = ("tp", "pp", "vpp", "cp", "ep", "etp")
@@ -179,16 +190,24 @@ class Topology:
         yield from _divides(
             "the experts' feed-forward size by ETP", "ETP", self.etp, model.expert_ffn, "expert ffn"
         )
-        if self.tp > 1 and self.ep > 1 and not self.sp:
+        if self.tp > 1 and not self.sp:
             yield Violation(
-                "TP>1 with EP>1 needs sequence parallelism", f"TP={self.tp}, EP={self.ep}, no SP", "SP=1"
+                "a MoE model with TP>1 needs sequence parallelism",
+                f"TP={self.tp}, EP={self.ep}, no SP",
+                "SP=1",
             )
 
     def _pipeline_violations(self, model: ModelSizes) -> Iterator[Violation]:
         chunks = self.pp * self.vpp
         if self.vpp > 1 and self.pp == 1:
             yield Violation("virtual stages need a pipeline", f"VPP={self.vpp}, PP=1", "VPP=1, or PP=2")
-        if self.stages:
+        if chunks > model.layers:
+            yield Violation(
+                "each of PP·VPP chunks has a layer",
+                f"PP·VPP={chunks}, layers={model.layers}",
+                f"PP={model.layers} VPP=1",
+            )
+        elif self.stages:
             if len(self.stages) != chunks or sum(self.stages) != model.layers or min(self.stages) < 0:
                 yield Violation(
                     "STAGES gives the layers of each of PP·VPP chunks and sums to the model's",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 OUT = Path(__file__).parent.parent / "docs" / "families.md"
-TIMEOUT = 60  #: seconds a family may take
+TIMEOUT = 180  #: seconds a family may take
 
 #: Set on a default config where it has such a field. Ten layers hold one period of every hybrid pattern.
 FEWER = {

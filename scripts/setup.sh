@@ -20,7 +20,8 @@ stamp=.venv/.complete
 wanted=$(cat requirements/stacks.txt requirements/dev.txt pyproject.toml scripts/setup.sh | sha256sum)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
 
-if [ ! -x .venv/bin/python ]; then
+# A .venv that was left half made, or was made by another Python, is made anew.
+if ! usable .venv/bin/python || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     python=$(find_python)
     echo "setup: making .venv with $("$python" --version) ($python)"
     rm -rf .venv

@@ -29,36 +29,64 @@ def diagnose(wrong: Mapping[str, Record], reference: Mapping[str, Record]) -> li
         wrong: what was found, by HF name.
         reference: what should be there, by HF name, for the whole model.
     """
-    owners = {record.lanes: name for name, record in reference.items()}
-    # Tensors that came from elsewhere, gathered by (where they are, where they came from).
+    owners: dict[object, list[str]] = defaultdict(list)
+    for name, record in reference.items():
+        owners[_bits(record)].append(name)
+    # Bits that several tensors have (constants, say) tell nothing of where they came from.
+    owner = {
+        name: owners[_bits(record)][0] for name, record in wrong.items() if len(owners[_bits(record)]) == 1
+    }
     moved: dict[tuple[str, str], list[str]] = defaultdict(list)
-    unknown: list[str] = []
-    for name, record in wrong.items():
-        owner = owners.get(record.lanes)
-        if owner is None:
-            unknown.append(name)
-        else:
-            moved[_relation(place_of(name), place_of(owner))].append(name)
+    for name, other in owner.items():
+        moved[_relation(name, other, mutual=owner.get(other) == name)].append(name)
     causes = [Cause(where, what, tuple(names)) for (where, what), names in moved.items()]
-    return [*sorted(causes, key=lambda cause: cause.where), *_unknown(unknown)]
+    zero = [name for name, record in wrong.items() if record.lanes == (0, 0) and name not in owner]
+    unknown = [name for name in wrong if name not in owner and name not in zero]
+    return [
+        *sorted(causes, key=lambda cause: cause.where),
+        *_by_layer(zero, "are all zeros"),
+        *_by_layer(unknown, "hold bits that no other tensor of the reference has"),
+    ]
 
 
-def _relation(here: Place, there: Place) -> tuple[str, str]:
-    """``(where, what)`` of a tensor at `here` that holds the bits of `there`, at the coarsest grain that says it all."""
-    if here.layer_number != there.layer_number and here.inside == there.inside:
-        return f"layer {here.layer_number}", f"carries the weights of layer {there.layer_number}"
-    if here.expert_number != there.expert_number:
+def _bits(record: Record) -> object:
+    return (record.lanes, record.dtype, record.shape)
+
+
+def _relation(name: str, other: str, *, mutual: bool) -> tuple[str, str]:
+    """``(where, what)`` of a tensor that holds the bits of `other`, at the coarsest grain that says it all."""
+    here, there = place_of(name), place_of(other)
+    if here.layer_number is None or there.layer_number is None:
+        return str(here), f"holds the bits of {other}"
+    if here.inside == there.inside:
+        return here.layer_name, f"carries the weights of {there.layer_name}"
+    if (
+        here.expert_number is not None
+        and here.expert_number != there.expert_number
+        and _same_but_expert(here, there)
+    ):
         return (
-            f"layer {here.layer_number} expert {here.expert_number}",
-            f"carries the weights of layer {there.layer_number} expert {there.expert_number}",
+            f"{here.layer_name} expert {here.expert_number}",
+            f"carries the weights of {there.layer_name} expert {there.expert_number}",
         )
-    for one, other in _EXCHANGED:
-        if (one in here.inside and other in there.inside) or (other in here.inside and one in there.inside):
-            return f"layer {here.layer_number}", f"{one} and {other} are exchanged"
-    return str(here), f"holds the bits of {there}"
+    for one, second in _EXCHANGED:
+        both = {here.inside, there.inside}
+        if mutual and here.layer == there.layer and both == {here.inside, _other(here.inside, one, second)}:
+            return here.layer_name, f"{one} and {second} are exchanged"
+    return str(here), f"holds the bits of {other}"
 
 
-def _unknown(names: list[str]) -> Iterator[Cause]:
+def _same_but_expert(here: Place, there: Place) -> bool:
+    return here.inside == there.inside.replace(
+        f"experts.{there.expert_number}.", f"experts.{here.expert_number}."
+    )
+
+
+def _other(inside: str, one: str, second: str) -> str:
+    return inside.replace(one, second) if one in inside else inside.replace(second, one)
+
+
+def _by_layer(names: list[str], what: str) -> Iterator[Cause]:
     for layer, members in by_layer(names).items():
         count = members[0] if len(members) == 1 else f"{len(members)} tensors ({members[0]}, …)"
-        yield Cause(layer, f"{count} hold bits that no tensor of the reference has", members)
+        yield Cause(layer, f"{count} {what}", members)

@@ -22,8 +22,10 @@ class Expected:
     records: Mapping[str, Record] = field(default_factory=dict)
 
     @classmethod
-    def from_folder(cls, folder: str | Path, *, fingerprints: bool = False) -> Expected:
-        """Read an HF folder: headers alone, or every tensor too (one at a time) when `fingerprints` are wanted.
+    def from_folder(cls, folder: str | Path, *, fingerprints: bool = True) -> Expected:
+        """Read an HF folder: every tensor, one at a time; without `fingerprints` the headers alone.
+
+        Without them the rule HASH has nothing to judge by: two layers exchanged go unseen on the trainer's side.
 
         Raises `UsageError` for a folder that holds no safetensors files, or a damaged one.
         """

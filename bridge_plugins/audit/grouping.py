@@ -12,5 +12,5 @@ def by_layer(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     grouped: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (place_of(name).sort_key, name)):
         place = place_of(name)
-        grouped.setdefault(name if place.layer == OUTSIDE else f"layer {place.layer_number}", []).append(name)
+        grouped.setdefault(name if place.layer == OUTSIDE else place.layer_name, []).append(name)
     return {layer: tuple(members) for layer, members in grouped.items()}

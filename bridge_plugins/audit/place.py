@@ -26,8 +26,14 @@ class Place:
     layer_number: int | None = None
     expert_number: int | None = None
 
+    @property
+    def layer_name(self) -> str:
+        """``layer 3`` of the decoder; of any other stack with its name: ``visual.blocks layer 3``."""
+        stack = self.layer.rpartition(".")[0].removeprefix("model.").removeprefix("language_model.")
+        return f"layer {self.layer_number}" if stack == "layers" else f"{stack} layer {self.layer_number}"
+
     def __str__(self) -> str:
-        where = [f"layer {self.layer_number}"] if self.layer_number is not None else []
+        where = [self.layer_name] if self.layer_number is not None else []
         where += [f"expert {self.expert_number}"] if self.expert_number is not None else []
         return " ".join([*where, self.inside])
 

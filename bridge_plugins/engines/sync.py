@@ -72,8 +72,9 @@ class WeightSync:
             not_compared=sum(len(comparison.not_compared) for comparison in comparisons),
         )
         if verdict.word == "consistent":
+            # What was never served whole is no version that an engine can lag behind in.
+            self._previous = summary
             self._on_first(lambda: self._label(version))
-        self._previous = summary
         return Synced(pushed, summary, comparisons, verdict)
 
     def _read_back(self, summary: Summary) -> tuple[Comparison, ...]:

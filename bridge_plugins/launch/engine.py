@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bridge_plugins.engines.sglang.client import Engine
@@ -20,8 +21,11 @@ class Server:
     def __init__(self, process: Process, engine: Engine) -> None:
         self.process, self.engine = process, engine
 
-    def wait(self, timeout: float) -> None:
-        """Return when the server is ready. Raises `EngineError` with its last lines if it ends or takes too long."""
+    def wait(self, timeout: float, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Return when the server is ready, calling `meanwhile` now and then (to raise if something else has failed).
+
+        Raises `EngineError` with the server's last lines if it ends, or takes longer than `timeout` seconds.
+        """
         limit = time.monotonic() + timeout
         while not self.engine.healthy():
             if self.process.status() is not None:
@@ -29,6 +33,7 @@ class Server:
                     f"the engine ended with status {self.process.status()} before it was ready; "
                     f"its last lines:\n{self.process.last_lines()}"
                 )
+            meanwhile()
             if time.monotonic() > limit:
                 raise EngineError(f"the engine was not ready in {timeout:.0f} s; log: {self.process.log}")
             time.sleep(0.5)  # between two looks at a server that takes half a minute to start

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,7 +38,8 @@ class Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        with _uninterrupted():
+            self.end()
 
     def start(
         self, name: str, command: Sequence[str], *, env: dict[str, str] | None = None, quiet: bool = True
@@ -46,7 +48,8 @@ class Run:
         scratch = self.folder / "tmp"
         scratch.mkdir(exist_ok=True)
         log = self.folder / f"{name}.log"
-        marked = {**os.environ, **(env or {}), _MARK: self._mark, "TMPDIR": str(scratch)}
+        # SPT_NOENV: SGLang renames its workers with setproctitle, which would write over the mark.
+        marked = {**os.environ, "SPT_NOENV": "1", **(env or {}), _MARK: self._mark, "TMPDIR": str(scratch)}
         with log.open("ab") as output:
             process = subprocess.Popen(  # noqa: S603 (the command is this project's own)
                 command,
@@ -61,13 +64,16 @@ class Run:
 
     def end(self, grace: float = 3.0) -> None:
         """End every marked process: politely, then by force. Safe to call again."""
-        _stop([p for p in self._marked() if "torch_shm_manager" not in p.name()], grace)
+        ours = self._marked()
+        _stop([process for process in ours if "torch_shm_manager" not in _name(process)], grace)
         # The manager removes the files of clients that are gone, then leaves: give it the chance.
         _gone, left = psutil.wait_procs(self._marked(), timeout=3.0)
         _stop(left, grace=1.0)
+        pids = {process.pid for process in ours}
         for file in _shared_files() - self._shared_before:
-            if not psutil.pid_exists(_owner(file)):
-                file.unlink(missing_ok=True)
+            if _owner(file) in pids:
+                with contextlib.suppress(OSError):
+                    file.unlink()
         if not self.keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -117,6 +123,28 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A second Ctrl-C must not stop the tidying up, which ends by itself in seconds."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return ""
 
 
 def _short_folder() -> str:

@@ -1,7 +1,9 @@
-"""Digits as floating-point bit patterns that survive a copy, and nothing but a copy.
+"""Digits as floating-point values that survive a copy, and nothing but a copy.
 
-A digit d becomes the 16-bit pattern ``0x0400 + d`` (code A) or ``0x2400 + d`` (code B): as bfloat16 and as float16
-always finite and normal, and exact when widened to float32. Zero is no code: it means never written.
+A digit becomes one of 1,024 values that bfloat16, float16 and float32 all hold exactly as normal numbers:
+``2**e * (1 + m / 128)`` with e from -14 to -7. So a code is read back whatever dtype the holder keeps the tensor in.
+Code B is negative and counts the digits backwards: what a loader adds, scales or negates on the way can't give the
+same digit in both codes.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-BITS = 13
+BITS = 10
 BASE = 1 << BITS
-CODE_A, CODE_B = 0x0400, 0x2400
+CODE_A, CODE_B = "A", "B"
 
-#: Dtypes whose tensors can carry a digit in every element. float32 carries a bfloat16 pattern in its upper half.
+#: Dtypes whose tensors can carry a digit in every element.
 CODED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+_FIRST = (127 - 14) << 7  # the bfloat16 pattern of 2**-14, which is float16's smallest normal number
+_SIGN = -(1 << 15)  # of an int16
 
 
 def digits_for(count: int) -> int:
@@ -25,21 +30,16 @@ def digits_for(count: int) -> int:
     return digits
 
 
-def encode(digits: Tensor, dtype: torch.dtype, code: int = CODE_A) -> Tensor:
+def encode(digits: Tensor, dtype: torch.dtype, code: str = CODE_A) -> Tensor:
     """Integers below `BASE`, of any shape and device, as values of `dtype` (one of `CODED_DTYPES`)."""
-    patterns = (digits + code).to(torch.int16)
-    if dtype is torch.float32:
-        return patterns.view(torch.bfloat16).to(torch.float32)
-    return patterns.view(dtype)
+    patterns = digits + _FIRST if code == CODE_A else BASE - 1 - digits + _FIRST + _SIGN
+    return patterns.to(torch.int16).view(torch.bfloat16).to(dtype)
 
 
-def decode(values: Tensor, dtype: torch.dtype, code: int = CODE_A) -> Tensor:
-    """Digits that `values` carry when they were coded in `dtype`, as int32; -1 where there is none.
-
-    `values` may be held wider than `dtype` (float32 fed from bfloat16).
-    """
-    narrow_dtype = torch.bfloat16 if dtype is torch.float32 else dtype
-    narrow = values.to(narrow_dtype)
-    digits = narrow.view(torch.int16).to(torch.int32) - code
+def decode(values: Tensor, code: str = CODE_A) -> Tensor:
+    """Digits that `values` carry, as int32, whatever dtype of `CODED_DTYPES` they are held in; -1 where there is none."""
+    narrow = values.to(torch.bfloat16)
+    patterns = narrow.view(torch.int16).to(torch.int32)
+    digits = patterns - _FIRST if code == CODE_A else BASE - 1 - (patterns - _SIGN - _FIRST)
     exact = (digits >= 0) & (digits < BASE) & (narrow.to(values.dtype) == values)
     return torch.where(exact, digits, -1)

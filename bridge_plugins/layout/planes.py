@@ -21,7 +21,7 @@ class Plane:
 
     number: str
     digit: int
-    code: int = CODE_A
+    code: str = CODE_A
 
 
 def coded_sources(sources: Sequence[Source]) -> list[Source]:

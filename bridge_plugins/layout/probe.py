@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +30,18 @@ class Block:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where every HF tensor lies in one process: its blocks, and what could not be told and why, by HF name."""
+    """Where every HF tensor lies in one process.
 
-    blocks: tuple[Block, ...]
-    untold: dict[str, str]
+    Attributes:
+        blocks: what was copied, and whither.
+        untold: HF name → why it is not known where that tensor lies.
+        derived: path of a local tensor → why it is not known what its elements are. The loader writes it, so what
+            is served depends on it, and its parents' bits alone prove nothing.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    untold: dict[str, str] = field(default_factory=dict)
+    derived: dict[str, str] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -44,27 +52,32 @@ def find_layout(model: nn.Module, load: Load, sources: Sequence[Source]) -> Layo
     Raises `LayoutError` if that fails: the model must then not serve.
     """
     carriers = coded_sources(sources)
-    untold = {s.name: f"dtype {s.dtype} can't carry a code" for s in sources if s not in set(carriers)}
-    # Coded as float16 if any source is: its patterns mean other numbers than bfloat16's, and one read fits all.
-    dtype = torch.float16 if any(s.dtype == "float16" for s in carriers) else torch.bfloat16
+    carried = set(carriers)
+    untold = {s.name: f"dtype {s.dtype} can't carry a code" for s in sources if s not in carried}
     saved = Saved(model)
     traces: dict[str, Trace] = {}
+    derived: dict[str, str] = {}
+    planes = planes_for(carriers)
+    device = next(model.parameters()).device
     try:
-        for plane in planes_for(carriers):
-            device = next(model.parameters()).device
+        for plane in planes:
             load(coded(carriers, plane, device))
             for held in reachable(model):
+                first = plane is planes[0]
+                written = saved.changed(held) if first else torch.empty(0)
                 if held.tensor.dtype in CODED_DTYPES:
-                    traces.setdefault(held.path, Trace(dtype)).see(plane, held.tensor)
+                    traces.setdefault(held.path, Trace()).see(plane, held.tensor, written)
+                elif first and (count := int(written.sum())):
+                    derived[held.path] = f"{count} elements of {held.tensor.dtype} are written by the loader"
     finally:
         if lost := saved.restore():
             raise LayoutError(
                 f"after probing the layout {len(lost)} tensors did not come back, first: {lost[0]}"
             )
-    blocks = tuple(
-        Block(path, carriers[number], box)
-        for path, trace in traces.items()
-        for number, box in trace.boxes()
-        if number < len(carriers)
-    )
-    return Layout(blocks, untold)
+    blocks = []
+    for path, trace in traces.items():
+        mine = [Block(path, carriers[n], box) for n, box in trace.boxes() if n < len(carriers)]
+        blocks += mine
+        if unknown := trace.written - sum(block.box.count for block in mine):
+            derived[path] = f"{unknown} of {trace.written} elements are computed by the loader, not copied"
+    return Layout(tuple(blocks), untold, derived)

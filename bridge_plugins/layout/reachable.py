@@ -1,4 +1,4 @@
-"""Every tensor that a model can reach, once per storage region: parameters, buffers and plain attributes alike."""
+"""Every tensor that a model's modules hold: parameters, buffers, attributes, and lists and dicts of them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A tensor and where it hangs: a module and the name there. `path` is its dotted name in the model."""
+    """A tensor and where it hangs: ``container[key]``. `path` is its dotted name in the model."""
 
     path: str
-    module: nn.Module
-    name: str
+    container: Any
+    key: Any
     tensor: Tensor
 
 
 def reachable(model: nn.Module) -> Iterator[Held]:
-    """Parameters first, then buffers, then attributes (DeepSeek's absorbed weights, say). Views of the same bytes once."""
+    """Parameters first, then buffers, then attributes (DeepSeek's absorbed weights, say). Views of the same bytes once.
+
+    Not looked into: objects that are no modules.
+    """
     seen: set[tuple[object, ...]] = set()
     for place in ("_parameters", "_buffers", "__dict__"):
         for prefix, module in model.named_modules():
-            for name, tensor in list(getattr(module, place).items()):
-                if not isinstance(tensor, Tensor) or tensor.is_meta or not tensor.numel():
+            for held in _inside(getattr(module, place), prefix, depth=0):
+                tensor = held.tensor
+                if tensor.is_meta or not tensor.numel() or tensor.layout is not torch.strided:
                     continue
                 region = (
                     tensor.device,
@@ -37,38 +41,55 @@ def reachable(model: nn.Module) -> Iterator[Held]:
                 )
                 if region not in seen:
                     seen.add(region)
-                    yield Held(f"{prefix}.{name}" if prefix else name, module, name, tensor)
+                    yield held
+
+
+def _inside(container: Any, path: str, depth: int) -> Iterator[Held]:
+    items = container.items() if isinstance(container, dict) else enumerate(container)
+    for key, value in list(items):
+        here = f"{path}.{key}" if path else str(key)
+        if isinstance(value, Tensor):
+            yield Held(here, container, key, value)
+        # nn.Module keeps its parameters, buffers and submodules in dicts of its own: those were walked already.
+        elif isinstance(value, list | tuple | dict) and depth < 3 and not str(key).startswith("_"):
+            yield from _inside(value, here, depth + 1)
 
 
 class Saved:
-    """A copy, in host memory, of every tensor that a model can reach; puts all back and proves it bit for bit."""
+    """A copy, in host memory, of every tensor that a model holds; puts all back and proves it bit for bit."""
 
     def __init__(self, model: nn.Module) -> None:
         self._held = list(reachable(model))
         self._copies = [held.tensor.detach().to("cpu", copy=True) for held in self._held]
+        self._by_path = dict(zip((held.path for held in self._held), self._copies, strict=True))
+
+    def changed(self, held: Held) -> Tensor:
+        """Which elements have other bits than they had, as bool of the tensor's shape; all, if it is another tensor."""
+        copy = self._by_path.get(held.path)
+        now = held.tensor.detach()
+        if copy is None or copy.shape != now.shape or copy.dtype != now.dtype:
+            return torch.ones(now.shape, dtype=torch.bool)
+        differ = bits(now.cpu()) != bits(copy)
+        return differ.view(*now.shape, -1).any(-1)
 
     @torch.no_grad()
     def restore(self) -> list[str]:
         """Put the very tensors back where they hung, with the bits they had; give the paths where that failed."""
+        lost = []
         for held, copy in zip(self._held, self._copies, strict=True):
-            _hang(held)
-            held.tensor.data.copy_(copy)
-        return [
-            held.path
-            for held, copy in zip(self._held, self._copies, strict=True)
-            if not torch.equal(_bits(held.tensor.detach().cpu()), _bits(copy))
-        ]
+            try:
+                if not isinstance(held.container, tuple):
+                    # A loader may have put a new tensor there; who else knows the old one must see it again.
+                    held.container[held.key] = held.tensor
+                held.tensor.data.copy_(copy)
+            except RuntimeError:  # its shape is another one now
+                lost.append(held.path)
+                continue
+            if not torch.equal(bits(held.tensor.detach().cpu()), bits(copy)):
+                lost.append(held.path)
+        return lost
 
 
-def _hang(held: Held) -> None:
-    # A loader may have put a new tensor in the place of the old one; what else refers to the old one must see it again.
-    places: tuple[dict[str, Any], ...] = (held.module._parameters, held.module._buffers, held.module.__dict__)
-    for place in places:
-        if held.name in place:
-            place[held.name] = held.tensor
-            return
-    setattr(held.module, held.name, held.tensor)
-
-
-def _bits(tensor: Tensor) -> Tensor:
+def bits(tensor: Tensor) -> Tensor:
+    """The bytes of `tensor`, flat, in row-major order."""
     return tensor.contiguous().flatten().view(torch.uint8)

@@ -52,7 +52,10 @@ def _header(file: Path) -> dict[str, dict[str, Any]]:
             raise UsageError(
                 f"{file} is cut or no safetensors file: its header does not fit into {size} bytes"
             )
-        header: dict[str, dict[str, Any]] = json.loads(stream.read(length))
+        try:
+            header: dict[str, dict[str, Any]] = json.loads(stream.read(length))
+        except ValueError as error:
+            raise UsageError(f"{file} is no safetensors file: its header is no JSON ({error})") from error
     header.pop("__metadata__", None)
     end = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
     if end > size:

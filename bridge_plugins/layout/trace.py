@@ -56,36 +56,42 @@ class Rectangle:
 class Trace:
     """One local tensor, through all planes. Call `see` once after each plane, in their order, then `boxes`."""
 
-    dtype: torch.dtype
     rectangles: list[Rectangle] = field(default_factory=list)
-    elements: int = 0
+    written: int = 0  #: elements that the loader wrote
+    seen: bool = False
 
-    def see(self, plane: Plane, tensor: Tensor) -> None:
-        """Read the digits that loading `plane` left in `tensor` (any rank; seen as rows × last dimension)."""
-        digits = decode(tensor.detach().reshape(rows_and_cols(tensor.shape)), self.dtype, plane.code)
-        if plane.number == TENSOR:
-            self._see_tensor_number(plane, digits)
-        else:
+    def see(self, plane: Plane, tensor: Tensor, written: Tensor) -> None:
+        """Read the digits that loading `plane` left in `tensor` (any rank; seen as rows × last dimension).
+
+        `written` tells the elements that have other bits than before the probe: the others may look like codes.
+        """
+        size = rows_and_cols(tensor.shape)
+        digits = decode(tensor.detach().reshape(size), plane.code)
+        if plane.number != TENSOR:
             for rectangle in self.rectangles:
                 rectangle.see(plane, rectangle.cut(digits))
-
-    def _see_tensor_number(self, plane: Plane, digits: Tensor) -> None:
-        if not self.elements:
-            self.elements = digits.numel()
+        elif not self.seen:
+            self.seen, self.written = True, int(written.sum())
+            digits = torch.where(written.reshape(size).to(digits.device), digits, -1)
             self.rectangles = [r for r in _constant_rectangles(digits) if r.number >= 0]
         elif plane.digit == 0:
             # The other code: where the same digit doesn't come back, the loader computed something.
             for rectangle in self.rectangles:
                 rectangle.copied = bool((rectangle.cut(digits) == rectangle.number).all())
         else:
-            self.rectangles = [
-                Rectangle(
-                    old.top + new.top, old.left + new.left, new.height, new.width,
-                    old.number + new.number * BASE**plane.digit, old.copied and new.number >= 0,
+            self._refine(plane, digits)
+
+    def _refine(self, plane: Plane, digits: Tensor) -> None:
+        """Cut by a higher digit of the tensors' numbers."""
+        refined = []
+        for old in self.rectangles:
+            for new in _constant_rectangles(old.cut(digits)):
+                number = old.number + new.number * BASE**plane.digit
+                copied = old.copied and new.number >= 0
+                refined.append(
+                    Rectangle(old.top + new.top, old.left + new.left, new.height, new.width, number, copied)
                 )
-                for old in self.rectangles
-                for new in _constant_rectangles(old.cut(digits))
-            ]  # fmt: skip
+        self.rectangles = refined
 
     def boxes(self) -> Iterator[tuple[int, Box]]:
         """``(number of the HF tensor, box)`` of everything that was copied."""
@@ -135,11 +141,14 @@ def _boxes(r: Rectangle) -> Iterator[Box]:
 
 
 def _runs(numbers: Tensor) -> Iterator[tuple[int, int, int, int]]:
-    """Cut into runs with one positive step: ``(index, first number, length, step)``."""
-    steps = numbers[1:] - numbers[:-1]
-    if len(steps) == 0 or (steps[0] > 0 and bool((steps == steps[0]).all())):
-        yield 0, int(numbers[0]), len(numbers), int(steps[0]) if len(steps) else 1
-        return
-    starts = [0, *((steps != 1).nonzero()[:, 0] + 1).tolist()]
-    for start, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
-        yield start, int(numbers[start]), end - start, 1
+    """Cut into runs with one positive step: ``(index, first number, length, step)``, each as long as can be."""
+    values = numbers.tolist()
+    start = 0
+    while start < len(values):
+        end = start + 1
+        step = values[end] - values[start] if end < len(values) else 1
+        if step > 0:
+            while end < len(values) and values[end] - values[end - 1] == step:
+                end += 1
+        yield start, values[start], end - start, max(step, 1) if end - start > 1 else 1
+        start = end

@@ -49,7 +49,8 @@ def compare(samples: Sequence[Sample], trainer: Sequence[Sequence[float]]) -> Pa
     versions = sorted({version for one in samples for version in one.versions})
     return Parity(
         tokens=len(every),
-        max_abs=max(map(abs, every)),
+        # max() would pass over a NaN.
+        max_abs=math.nan if any(map(math.isnan, every)) else max(map(abs, every)),
         mean_abs=sum(map(abs, every)) / len(every),
         kl_k1=sum(-r for r in sampled) / len(sampled),
         kl_k3=sum(math.expm1(r) - r for r in sampled) / len(sampled),

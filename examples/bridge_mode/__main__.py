@@ -57,11 +57,12 @@ def demo(
     console = Console(highlight=False, soft_wrap=True)
     try:
         _require_packages()
-        ep = ep if ep is not None else (1 if model == "dense" else 2)
-        topology = Topology(tp, pp, vpp, cp, ep, etp, world, None, _numbers(stages), engine_tp, engine_ep)
         with ended_by_signals(), Run(keep) as run:
             folder = _checkpoint(model, run, console)
-            _refuse_what_cannot_work(topology, folder, fault)
+            sizes = _sizes(folder)
+            ep = ep if ep is not None else (2 if sizes.experts else 1)
+            topology = Topology(tp, pp, vpp, cp, ep, etp, world, None, _numbers(stages), engine_tp, engine_ep)
+            _refuse_what_cannot_work(topology, sizes, fault)
             settings = Settings(
                 checkpoint=str(folder),
                 url="",
@@ -101,7 +102,7 @@ def _run(run: Run, topology: Topology, settings: Settings, port: int, console: C
     file.write_bytes(msgspec.json.encode(settings))
     trainer = run.start("trainer", _torchrun(topology.world, file), env={"OMP_NUM_THREADS": "1"}, quiet=False)
     console.print(f"trainer    starting {topology.world} ranks, logs {run.folder}/rank-*.log")
-    server.wait(ENGINE_START_SECONDS)
+    server.wait(ENGINE_START_SECONDS, meanwhile=lambda: _refuse_if_ended(run, trainer))
     console.print(f"engine     ready after {time.perf_counter() - started:.0f} s, layout found out")
     try:
         status = trainer.wait(RUN_SECONDS)
@@ -111,6 +112,12 @@ def _run(run: Run, topology: Topology, settings: Settings, port: int, console: C
     if status != 0 or not outcome.exists():
         raise BridgePluginsError(_why(run, trainer, status))
     return msgspec.json.decode(outcome.read_bytes(), type=Outcome)
+
+
+def _refuse_if_ended(run: Run, trainer: Process) -> None:
+    status = trainer.status()
+    if status is not None:
+        raise BridgePluginsError(_why(run, trainer, status))
 
 
 def _torchrun(world: int, settings: Path) -> list[str]:
@@ -163,11 +170,15 @@ def _installed(name: str) -> bool:
         return False
 
 
-def _refuse_what_cannot_work(topology: Topology, folder: Path, fault: str) -> None:
-    import torch
+def _sizes(folder: Path) -> ModelSizes:
     from transformers import AutoConfig
 
-    sizes = ModelSizes.from_hf_config(AutoConfig.from_pretrained(folder))
+    return ModelSizes.from_hf_config(AutoConfig.from_pretrained(folder))
+
+
+def _refuse_what_cannot_work(topology: Topology, sizes: ModelSizes, fault: str) -> None:
+    import torch
+
     broken = [str(violation) for violation in topology.violations(sizes)]
     if cpu.wanted() and topology.cp > 1:
         broken.append(f"context parallelism needs GPUs: CP={topology.cp}; try CP=1")

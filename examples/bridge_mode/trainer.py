@@ -52,7 +52,7 @@ def run(settings: Settings, console: Console) -> Outcome:
     audit = WeightAudit(
         model=checkpoint.name,
         topology=str(topology),
-        expected=Expected.from_folder(checkpoint, fingerprints=rank == 0),
+        expected=Expected.from_folder(checkpoint) if rank == 0 else None,
     )
     sync = WeightSync(
         audit, [engine_type(settings.url)] if rank == 0 else [], bucket_bytes=settings.bucket_bytes

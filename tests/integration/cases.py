@@ -40,7 +40,7 @@ def bridge_run(
     }
 
 
-def push_to_nobody() -> str:
+def push_to_nobody(broken: bool = False) -> str:
     """Rank 0 has an engine that isn't there; what each rank is told."""
     import torch
     import torch.distributed as dist
@@ -49,7 +49,13 @@ def push_to_nobody() -> str:
     from bridge_plugins.engines.sglang.push import push
     from bridge_plugins.errors import PushError
 
-    engines = [Engine("http://127.0.0.1:9")] if dist.get_rank() == 0 else []
+    class Broken(Engine):
+        ranks = 1
+
+        def begin_weight_update(self) -> bool:
+            raise ValueError("no such thing")
+
+    engines = [(Broken if broken else Engine)("http://127.0.0.1:9")] if dist.get_rank() == 0 else []
     drained = 0
 
     def stream() -> Any:
@@ -68,8 +74,8 @@ def push_to_nobody() -> str:
     raise AssertionError("the push did not fail")
 
 
-def bucket_read_by_sglang() -> tuple[str, ...]:
-    """The fields of SGLang's own class, and a bucket of ours read by SGLang's own reader, tensor by tensor."""
+def bucket_read_by_sglang() -> None:
+    """A bucket of ours, read by SGLang's own reader, tensor by tensor."""
     import torch
 
     from bridge_plugins.engines.sglang import wire
@@ -79,7 +85,7 @@ def bucket_read_by_sglang() -> tuple[str, ...]:
     from sglang.srt.utils import MultiprocessingSerializer
     from sglang.srt.weight_sync.tensor_bucket import FlattenedTensorBucket, FlattenedTensorMetadata
 
-    wire.share_by_file(torch.device("cpu"))
+    before = torch.multiprocessing.get_sharing_strategy()
     tensors = {
         "a": torch.randn(3, 5).to(torch.bfloat16),
         "b": torch.randn(7),
@@ -95,7 +101,11 @@ def bucket_read_by_sglang() -> tuple[str, ...]:
     for name, tensor in tensors.items():
         assert came[name].dtype is tensor.dtype
         assert torch.equal(came[name], tensor), name
-    return tuple(FlattenedTensorMetadata.__dataclass_fields__)
+    assert torch.multiprocessing.get_sharing_strategy() == before
+    ours, theirs = (
+        set(c.__dataclass_fields__) for c in (wire.FlattenedTensorMetadata, FlattenedTensorMetadata)
+    )
+    assert ours == theirs
 
 
 def megatron_coordinates(sizes: dict[str, Any]) -> tuple[int, ...]:

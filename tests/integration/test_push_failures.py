@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from bridge_plugins.audit import WeightAudit
+from bridge_plugins.engines.sglang.answer import Answer
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.push import push
 from bridge_plugins.engines.sync import WeightSync
@@ -92,6 +93,11 @@ def test_every_rank_hears_of_a_failed_push(ranks: Ranks) -> None:
     assert "http://127.0.0.1:9 could not begin" in said[0]
 
 
+def test_an_error_of_any_kind_leaves_no_rank_waiting_in_the_stream(ranks: Ranks) -> None:
+    said = ranks("tests.integration.cases:push_to_nobody", world=2, broken=True)
+    assert said == ["http://127.0.0.1:9 could not begin the update: ValueError: no such thing"] * 2
+
+
 @pytest.mark.ci
 def test_a_server_that_dies_during_the_push_is_named(models: dict[str, Path]) -> None:
     from bridge_plugins.launch.engine import start_server
@@ -126,4 +132,4 @@ def test_a_server_without_the_plugin_says_how_to_get_it(
         server = start_server(run, models["dense"], Topology(), cpu=True)
         server.wait(300)
         with pytest.raises(EngineError, match="install megatron-bridge-plugins where that server runs"):
-            server.engine.ask("readback")
+            server.engine.ask("readback", Answer)

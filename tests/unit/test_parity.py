@@ -20,6 +20,10 @@ def test_differences_count_every_token_and_kl_the_sampled_ones() -> None:
     assert found.mixed == 0
 
 
+def test_a_nan_is_not_passed_over() -> None:
+    assert math.isnan(compare([Sample((1, 2, 3), 1, (-1.0, -2.0), ("7",))], [(math.nan, -2.1)]).max_abs)
+
+
 def test_samples_of_two_versions_are_mixed() -> None:
     samples = [Sample((1, 2), 1, (0.0,), ("7", "8")), Sample((1, 2), 1, (0.0,), ("8",))]
     found = compare(samples, [(0.0,), (0.0,)])

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,12 +15,14 @@ import pytest
 
 from bridge_plugins.launch.processes import Run
 
-# Prints its own number, and that of a grandchild that left the session and ignores a polite end.
+# Prints its own number, and that of a grandchild that left the session, renamed itself as SGLang's workers do, and
+# ignores a polite end.
 STUBBORN = """
 import os, signal, subprocess, sys
 child = subprocess.Popen(
     [sys.executable, "-c",
-     "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"],
+     "import signal, setproctitle; setproctitle.setproctitle('renamed' * 500);"
+     "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"],
     start_new_session=True, stdout=subprocess.PIPE)
 child.stdout.readline()
 print(os.getpid(), child.pid, flush=True)
@@ -71,12 +74,10 @@ def test_an_error_inside_ends_everything() -> None:
     assert not any(alive(pid) for pid in pids)
 
 
-def test_shared_memory_of_dead_processes_is_removed_and_of_others_is_not() -> None:
+def test_shared_memory_of_the_run_is_removed_and_of_others_is_not() -> None:
     shm = Path("/dev/shm")  # noqa: S108
     with Run() as run:
-        gone = subprocess.Popen([sys.executable, "-c", ""])
-        gone.wait()
-        ours, foreign = shm / f"torch_{gone.pid}_1_0", shm / f"torch_{os.getpid()}_1_0"
+        ours, foreign = shm / f"torch_{started(run)[1]}_1_0", shm / f"torch_{os.getpid()}_1_0"
         ours.touch()
         foreign.touch()
         run.end(grace=0.5)
@@ -85,6 +86,22 @@ def test_shared_memory_of_dead_processes_is_removed_and_of_others_is_not() -> No
             assert foreign.exists()
         finally:
             foreign.unlink()
+
+
+def test_a_second_ctrl_c_does_not_stop_the_tidying_up() -> None:
+    run = Run()
+    pids: list[int] = []
+
+    def interrupted_twice() -> None:
+        with run:
+            pids.extend(started(run))
+            # The second one comes while `__exit__` waits for the child that ignores SIGTERM.
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_twice()
+    assert not any(alive(pid) for pid in pids)
 
 
 def test_a_launcher_that_is_killed_takes_its_children_along() -> None:

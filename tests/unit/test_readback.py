@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
 from bridge_plugins.audit import Summary, WeightAudit
-from bridge_plugins.engines.sglang.client import Engine
+from bridge_plugins.engines.sglang.client import Engine, Reply
 from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
 from bridge_plugins.fingerprint import Box, Fingerprint, fingerprint
 
@@ -23,8 +24,8 @@ class Replies(Engine):
     def __init__(self, replies: list[dict[str, Any]]) -> None:
         self.url, self.replies = "http://engine", replies
 
-    def ask(self, action: str, **arguments: Any) -> list[dict[str, Any]]:  # noqa: ARG002
-        return self.replies
+    def ask(self, action: str, reply: type[Reply], **arguments: Any) -> list[Reply]:  # noqa: ARG002
+        return [msgspec.convert(given, reply) for given in self.replies]
 
 
 def summary(weight: torch.Tensor = WEIGHT, version: str = "1") -> Summary:
@@ -89,7 +90,7 @@ def test_a_gap_and_an_overlap_are_not_compared() -> None:
 
 
 def test_a_rank_that_does_not_answer_leaves_nothing_compared() -> None:
-    assert "ranks [1]" in verdict(rank(0, slice(0, 8))).not_compared[N]
+    assert "ranks 1 of" in verdict(rank(0, slice(0, 8))).not_compared[N]
     assert len(verdict().not_compared) == 2
 
 
@@ -109,6 +110,24 @@ def test_what_is_held_otherwise_is_not_compared(changed: dict[str, Any], said: s
     replies = [rank(0, TOP), rank(1, BOTTOM)]
     replies[0]["tensors"][W][0].update(changed)
     assert said in verdict(*replies).not_compared[W]
+
+
+def test_what_the_stream_left_out_is_not_compared() -> None:
+    replies = [rank(0, TOP), rank(1, BOTTOM)]
+    replies[1]["tensors"]["lm_head.weight"] = [record(fingerprint(NORM))]
+    assert verdict(*replies).not_compared == {
+        "lm_head.weight": "the engine serves it, and the stream did not carry it"
+    }
+
+
+def test_what_the_engine_computes_is_not_compared_on_any_rank() -> None:
+    replies = [
+        rank(0, TOP),
+        {**rank(1, BOTTOM), "derived": {"layers.0.w_vc": "24 of 24 elements are computed"}},
+    ]
+    found = verdict(*replies)
+    assert not found.consistent
+    assert list(found.not_compared) == ["layers.0.w_vc"]
 
 
 def test_a_stale_tensor_is_called_stale() -> None:

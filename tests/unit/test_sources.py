@@ -32,6 +32,15 @@ def test_a_folder_without_weights_says_what_to_name(tmp_path: Path) -> None:
         read_sources(tmp_path)
 
 
+def test_a_header_that_is_no_json_is_named(folder: Path) -> None:
+    file = folder / "model-1.safetensors"
+    whole = bytearray(file.read_bytes())
+    whole[8] = ord("x")
+    file.write_bytes(whole)
+    with pytest.raises(UsageError, match=r"model-1\.safetensors is no safetensors file"):
+        read_sources(folder)
+
+
 @pytest.mark.parametrize("keep", [4, 20, -1])
 def test_a_cut_file_is_named(folder: Path, keep: int) -> None:
     file = folder / "model-2.safetensors"

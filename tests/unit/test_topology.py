@@ -34,6 +34,8 @@ def test_the_demo_works() -> None:
         ({"ep": 2}, DENSE, "no experts", "EP=1"),
         ({"tp": 2, "ep": 2, "sp": False}, MOE, "sequence parallelism", "SP=1"),
         ({"tp": 2, "pp": 2, "world": 6}, MOE, "the world divides", "WORLD=4"),
+        ({"tp": 2, "sp": False}, MOE, "sequence parallelism", "SP=1"),
+        ({"pp": 8}, MOE, "has a layer", "PP=4"),
         ({"engine_ep": 2}, MOE, "engine's EP divides its TP", "ENGINE_TP=2"),
         ({"engine_tp": 3}, MOE, "engine's TP", "ENGINE_TP=2"),
     ],
@@ -52,6 +54,19 @@ def test_all_violations_come_at_once() -> None:
 def test_a_size_below_one_is_refused() -> None:
     with pytest.raises(UsageError, match="pp=0"):
         Topology(pp=0)
+    with pytest.raises(UsageError, match="world=-4"):
+        Topology(world=-4)
+    with pytest.raises(UsageError, match="rank 0 has no place"):
+        Topology(tp=4, world=2).coordinates(0)
+
+
+@pytest.mark.parametrize(
+    ("pp", "vpp", "stages"), [(1, 1, (4,)), (2, 1, (3, 1)), (2, 2, (1, 1, 2, 0)), (2, 1, (0, 4))]
+)
+def test_a_layout_has_every_layer_once(pp: int, vpp: int, stages: tuple[int, ...]) -> None:
+    chunks = Topology(pp=pp, vpp=vpp, stages=stages).provider_fields()["pipeline_model_parallel_layout"]
+    assert [part for chunk in chunks for part in chunk] == ["embedding", *["decoder"] * sum(stages), "loss"]
+    assert [chunk.count("decoder") for chunk in chunks] == list(stages)
 
 
 @given(topologies)

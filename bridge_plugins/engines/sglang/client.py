@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+import msgspec
 
 from bridge_plugins.errors import EngineError
+
+Reply = TypeVar("Reply")
 
 
 class Engine:
@@ -49,7 +52,12 @@ class Engine:
     @functools.cached_property
     def ranks(self) -> int:
         """Ranks that want a copy of each bucket: the server's ``tp_size``, in which SGLang counts EP too."""
-        return int(self.server_info()["tp_size"])
+        try:
+            return int(self.server_info()["tp_size"])
+        except (KeyError, TypeError, ValueError):
+            raise EngineError(
+                f"{self.url}/get_server_info tells no tp_size: is that an SGLang server?"
+            ) from None
 
     def weight_version(self) -> str:
         return str(self.info().get("weight_version"))
@@ -75,25 +83,33 @@ class Engine:
 
     def generate(self, **request: Any) -> Any:
         """``/generate``; a list of replies for a list of inputs."""
-        return self._request("POST", "/generate", request).json()
+        return self._json("POST", "/generate", request)
 
-    def ask(self, action: str, **arguments: Any) -> list[dict[str, Any]]:
+    def ask(self, action: str, reply: type[Reply], **arguments: Any) -> list[Reply]:
         """Ask the plugin inside the server; one reply for each rank that answered.
 
-        Raises `EngineError` if the server lacks the plugin, or a rank could not do it.
+        Raises `EngineError` if the server lacks the plugin, a rank could not do it, or a reply is of another shape.
         """
         # Arguments travel inside the action: older servers have no other field for them.
         body = {"action": f"bridge.{action}:{json.dumps(arguments)}"}
         try:
             answer = self._json("POST", "/weights_checker", body)
         except EngineError as error:
-            if "Unsupported action" in str(error) or "404" in str(error):
+            if error.status == 404 or "Unsupported action" in str(error):
                 raise EngineError(
                     f"{self.url} has no readback: install megatron-bridge-plugins where that server runs "
                     "and start it with BRIDGE_READBACK=1"
                 ) from error
             raise
-        return [json.loads(rank["checksums"]["bridge"]) for rank in answer.get("ranks") or []]
+        try:
+            return [
+                msgspec.json.decode(rank["checksums"]["bridge"], type=reply)
+                for rank in answer.get("ranks") or []
+            ]
+        except (KeyError, TypeError, AttributeError, msgspec.DecodeError) as error:
+            raise EngineError(
+                f"{self.url} gave a reply of another version of this package: {error}"
+            ) from error
 
     def _json(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, missing_is_none: bool = False
@@ -101,7 +117,10 @@ class Engine:
         answer = self._request(method, path, body, missing_is_none=missing_is_none)
         if answer is None:
             return None
-        value = answer.json()
+        try:
+            value = answer.json()
+        except ValueError as error:
+            raise EngineError(f"{self.url}{path} answered no JSON: {answer.text[:100]!r}") from error
         if isinstance(value, dict) and value.get("success") is False:
             raise EngineError(f"{self.url}{path} refused: {value.get('message')}")
         return value
@@ -118,5 +137,8 @@ class Engine:
         if answer.status_code == 404 and missing_is_none:
             return None
         if not answer.is_success:
-            raise EngineError(f"{self.url}{path} answered {answer.status_code}: {answer.text[:300]}")
+            raise EngineError(
+                f"{self.url}{path} answered {answer.status_code}: {answer.text[:300]}",
+                status=answer.status_code,
+            )
         return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bridge_plugins.engines.sglang.client import Engine
-from bridge_plugins.engines.sglang.wire import LOAD_FORMAT, Bucket, share_by_file
+from bridge_plugins.engines.sglang.wire import LOAD_FORMAT, Bucket
 from bridge_plugins.errors import EngineError, PushError
 
 DEFAULT_BUCKET_BYTES = 512 << 20
@@ -65,19 +65,19 @@ def push(
     finally:
         sender.end()
     sender.flush()
-    failure: list[Any] = [sender.failure]
+    failures: list[Any] = [sender.failure]
     if dist.is_available() and dist.is_initialized():
         # Whoever has engines is the sender; the others have nothing to tell.
-        failures: list[Any] = [None] * dist.get_world_size(group)
+        failures = [None] * dist.get_world_size(group)
         dist.all_gather_object(failures, sender.failure, group=group)
-        failure = [said for said in failures if said] or [None]
-    if failure[0]:
-        raise PushError(failure[0])
+    if failed := [failure for failure in failures if failure]:
+        raise PushError(failed[0])
     return Pushed(tensors, nbytes, buckets, time.perf_counter() - started)
 
 
 class _Sender:
-    """Buckets to engines. After the first failure nothing more is sent, and what is open is closed."""
+    """Buckets to engines. Nothing that goes wrong here may leave the stream: the first failure is kept, nothing more
+    is sent after it, and what is open is closed."""
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = engines
@@ -86,44 +86,44 @@ class _Sender:
 
     def begin(self) -> None:
         for engine in self.engines:
-            self._try(engine, "could not begin the update", lambda engine=engine: self._begin(engine))
+            self._try(engine, "could not begin the update", self._begin)
 
     def send(self, named_tensors: list[tuple[str, Tensor]]) -> None:
         if not self.engines or self.failure:
             return
-        share_by_file(named_tensors[0][1].device)
-        bucket = Bucket(named_tensors)
+        what = f"did not load the bucket that begins with {named_tensors[0][0]}"
+        made: list[Bucket] = []
+        self._try(self.engines[0], what, lambda _: made.append(Bucket(named_tensors)))
         for engine in self.engines:
-            what = f"did not load the bucket that begins with {named_tensors[0][0]}"
-            self._try(engine, what, lambda engine=engine: self._load(engine, bucket))
+            self._try(engine, what, lambda engine: self._load(engine, made[0]))
 
     def end(self) -> None:
         for engine in self._open:
-            try:
-                engine.end_weight_update()
-            except EngineError as error:
-                self.failure = self.failure or f"{engine.url} could not end the update: {error}"
+            self._try(engine, "could not end the update", Engine.end_weight_update, after_failure=True)
         self._open.clear()
 
     def flush(self) -> None:
         for engine in self.engines:
-            self._try(engine, "could not flush its prefix cache (pause generation first)", engine.flush_cache)
+            self._try(engine, "could not flush its prefix cache (pause generation first)", Engine.flush_cache)
 
     def _begin(self, engine: Engine) -> None:
+        _ = engine.ranks  # asked here, where nothing was sent yet, and not at the first bucket
         if engine.begin_weight_update():
             self._open.append(engine)
 
     def _load(self, engine: Engine, bucket: Bucket) -> None:
-        payloads = [bucket.payload() for _ in range(engine.ranks)]
-        engine.update_weights_from_tensor(payloads, LOAD_FORMAT)
+        engine.update_weights_from_tensor([bucket.payload() for _ in range(engine.ranks)], LOAD_FORMAT)
 
-    def _try(self, engine: Engine, what: str, act: Any) -> None:
-        if self.failure:
+    def _try(
+        self, engine: Engine, what: str, act: Callable[[Engine], Any], *, after_failure: bool = False
+    ) -> None:
+        if self.failure and not after_failure:
             return
         try:
-            act()
-        except EngineError as error:
-            self.failure = f"{engine.url} {what}: {error}"
+            act(engine)
+        except Exception as error:  # whatever it is, the other ranks wait in the stream's collectives
+            kind = "" if isinstance(error, EngineError) else f"{type(error).__name__}: "
+            self.failure = self.failure or f"{engine.url} {what}: {kind}{error}"
 
 
 def _buckets(stream: Iterable[tuple[str, Tensor]], nbytes: int) -> Iterator[list[tuple[str, Tensor]]]:

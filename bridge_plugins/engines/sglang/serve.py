@@ -21,7 +21,7 @@ if wanted():
 
 CPU_ARGUMENTS = (
     "--device", "cpu", "--attention-backend", "torch_native", "--disable-cuda-graph", "--disable-overlap-schedule",
-    "--mem-fraction-static", "0.3",
+    "--mem-fraction-static", "0.3", "--sleep-on-idle",  # an idle scheduler would keep a whole core busy
 )  # fmt: skip
 
 

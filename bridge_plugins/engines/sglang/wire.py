@@ -8,8 +8,10 @@ the metadata of the tensors inside it.
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, ClassVar
@@ -56,7 +58,8 @@ class Bucket:
     def payload(self) -> str:
         """The bucket for one rank of an engine. Each rank needs one of its own: a handle is read once."""
         buffer = io.BytesIO()
-        _Pickler(buffer).dump({"flattened_tensor": self.bytes, "metadata": self.metadata})
+        with _shared_by_name(self.bytes.device):
+            _Pickler(buffer).dump({"flattened_tensor": self.bytes, "metadata": self.metadata})
         return base64.b64encode(buffer.getvalue()).decode()
 
 
@@ -78,12 +81,13 @@ class _Pickler(pickle._Pickler):
     dispatch[FlattenedTensorMetadata] = _save_metadata
 
 
-def share_by_file(device: torch.device) -> None:
+@contextlib.contextmanager
+def _shared_by_name(device: torch.device) -> Iterator[None]:
     """Make CPU tensors travel by name in shared memory: passing file descriptors kills SGLang's scheduler."""
+    before = torch.multiprocessing.get_sharing_strategy()  # type: ignore[no-untyped-call]
     if device.type == "cpu":
         torch.multiprocessing.set_sharing_strategy("file_system")  # type: ignore[no-untyped-call]
-
-
-def same_fields() -> tuple[str, ...]:
-    """The field names, to be held against SGLang's class where both are installed."""
-    return tuple(FlattenedTensorMetadata.__dataclass_fields__)
+    try:
+        yield
+    finally:
+        torch.multiprocessing.set_sharing_strategy(before)  # type: ignore[no-untyped-call]

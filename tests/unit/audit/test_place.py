@@ -26,6 +26,18 @@ def test_place_of(name: str, place: Place) -> None:
     assert place_of(name) == place
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("model.layers.3.x", "layer 3"),
+        ("model.language_model.layers.3.x", "layer 3"),
+        ("model.visual.blocks.3.x", "visual.blocks layer 3"),
+    ],
+)
+def test_layers_of_different_stacks_have_different_names(name: str, said: str) -> None:
+    assert place_of(name).layer_name == said
+
+
 def test_model_order_is_by_number() -> None:
     names = [f"model.layers.{n}.x" for n in (10, 2, 0)] + ["lm_head.weight"]
     assert sorted(names, key=lambda n: place_of(n).sort_key)[0] == "lm_head.weight"

@@ -68,8 +68,21 @@ def test_a_clean_version_has_no_finding() -> None:
         (lambda w: exchange(w, "gate_proj", "up_proj"), "HASH layer 0: gate_proj and up_proj are exchanged"),
         (lambda w: exchange(w, "q_proj", "k_proj"), "HASH layer 0: q_proj and k_proj are exchanged"),
         (
+            # Only one of the two is wrong: that is no exchange.
+            lambda w: {n: w[n.replace("gate", "up")] if "1.mlp.experts.0.gate" in n else t for n, t in w.items()},
+            "HASH layer 1 expert 0 mlp.experts.0.gate_proj.weight: holds the bits of model.layers.1.mlp.experts.0.up_proj",
+        ),
+        (
+            lambda w: exchange(w, "layers.1.mlp.experts.0.gate", "layers.2.mlp.experts.0.up"),
+            "HASH layer 1 expert 0 mlp.experts.0.gate_proj.weight: holds the bits of model.layers.2.mlp.experts.0.up_proj",
+        ),
+        (
+            lambda w: {n: torch.zeros_like(t) if "layers.1.self" in n else t for n, t in w.items()},
+            "HASH layer 1: 2 tensors (model.layers.1.self_attn.k_proj.weight, …) are all zeros",
+        ),
+        (
             lambda w: {n: t.flip(0) if "layers.1.self_attn.q" in n else t for n, t in w.items()},
-            "HASH layer 1: model.layers.1.self_attn.q_proj.weight hold bits that no tensor",
+            "HASH layer 1: model.layers.1.self_attn.q_proj.weight hold bits that no other tensor",
         ),
         (
             lambda w: {n: t * float("nan") if "norm" in n else t for n, t in w.items()},
