@@ -12,13 +12,9 @@ import pytest
 from packaging.version import Version
 
 from tests.names.conftest import Coded
-from tests.stacks.models import Checkpoint
+from tests.stacks.models import NEW_ROPE, Checkpoint
 from tests.stacks.ranks import Ranks
 
-NEW_ROPE = pytest.mark.skipif(
-    Version(version("transformers")) < Version("5.4"),
-    reason="the checkpoint's rope is spelt as transformers 5.4 does",
-)
 PREFLIGHT = "tests.names.test_preflight:preflight"
 
 
@@ -96,6 +92,9 @@ def test_a_config_alone_asks_for_the_same_tensors_as_its_checkpoint(
     assert by_config["hf_tensors"] == by_files["hf_tensors"]
 
 
+@pytest.mark.skipif(
+    Version(version("megatron-bridge")) < Version("0.5"), reason="older bridges lack MTP mappings"
+)
 def test_mtp_layers_are_named_too(ranks: Ranks, tmp_path: Path) -> None:
     config = {
         "model_type": "deepseek_v3",

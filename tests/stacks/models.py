@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from packaging.version import Version
 
 from tests.stacks.ranks import Ranks
 
@@ -92,6 +94,11 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 Checkpoint = Callable[..., Path]
+
+NEW_ROPE = pytest.mark.skipif(
+    Version(version("transformers")) < Version("5.4"),
+    reason="the config's rope is spelt as transformers 5.4 does",
+)
 
 
 def make(family: str, folder: str, sizes: dict[str, Any]) -> None:
