@@ -60,15 +60,17 @@ def find_layout(model: nn.Module, load: Load, sources: Sequence[Source]) -> Layo
     planes = planes_for(carriers)
     device = next(model.parameters()).device
     try:
+        for held in reachable(model):
+            if held.tensor.dtype in CODED_DTYPES:
+                # Zero is no code: what is still zero afterwards was never written.
+                held.tensor.data.zero_()
         for plane in planes:
             load(coded(carriers, plane, device))
             for held in reachable(model):
-                first = plane is planes[0]
-                written = saved.changed(held) if first else torch.empty(0)
                 if held.tensor.dtype in CODED_DTYPES:
-                    traces.setdefault(held.path, Trace()).see(plane, held.tensor, written)
-                elif first and (count := int(written.sum())):
-                    derived[held.path] = f"{count} elements of {held.tensor.dtype} are written by the loader"
+                    traces.setdefault(held.path, Trace()).see(plane, held.tensor)
+                elif saved.changed(held):
+                    derived[held.path] = f"the loader writes it, and {held.tensor.dtype} can't carry a code"
     finally:
         if lost := saved.restore():
             raise LayoutError(

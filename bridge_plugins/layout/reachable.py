@@ -63,14 +63,12 @@ class Saved:
         self._copies = [held.tensor.detach().to("cpu", copy=True) for held in self._held]
         self._by_path = dict(zip((held.path for held in self._held), self._copies, strict=True))
 
-    def changed(self, held: Held) -> Tensor:
-        """Which elements have other bits than they had, as bool of the tensor's shape; all, if it is another tensor."""
-        copy = self._by_path.get(held.path)
-        now = held.tensor.detach()
+    def changed(self, held: Held) -> bool:
+        """Whether it has other bits than it had, or is another tensor."""
+        copy, now = self._by_path.get(held.path), held.tensor.detach().cpu()
         if copy is None or copy.shape != now.shape or copy.dtype != now.dtype:
-            return torch.ones(now.shape, dtype=torch.bool)
-        differ = bits(now.cpu()) != bits(copy)
-        return differ.view(*now.shape, -1).any(-1)
+            return True
+        return not torch.equal(bits(now), bits(copy))
 
     @torch.no_grad()
     def restore(self) -> list[str]:

@@ -60,10 +60,10 @@ class Trace:
     written: int = 0  #: elements that the loader wrote
     seen: bool = False
 
-    def see(self, plane: Plane, tensor: Tensor, written: Tensor) -> None:
-        """Read the digits that loading `plane` left in `tensor` (any rank; seen as rows × last dimension).
+    def see(self, plane: Plane, tensor: Tensor) -> None:
+        """Read the digits that loading `plane` left in `tensor`, which was all zeros before the first plane.
 
-        `written` tells the elements that have other bits than before the probe: the others may look like codes.
+        It may have any rank, and is seen as rows × last dimension.
         """
         size = rows_and_cols(tensor.shape)
         digits = decode(tensor.detach().reshape(size), plane.code)
@@ -71,8 +71,7 @@ class Trace:
             for rectangle in self.rectangles:
                 rectangle.see(plane, rectangle.cut(digits))
         elif not self.seen:
-            self.seen, self.written = True, int(written.sum())
-            digits = torch.where(written.reshape(size).to(digits.device), digits, -1)
+            self.seen, self.written = True, int((tensor != 0).sum())
             self.rectangles = [r for r in _constant_rectangles(digits) if r.number >= 0]
         elif plane.digit == 0:
             # The other code: where the same digit doesn't come back, the loader computed something.

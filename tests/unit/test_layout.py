@@ -165,6 +165,22 @@ def test_a_layout_does_not_depend_on_the_dtype_it_is_held_in(sent: str, held: st
     assert [(b.source.name, b.box.count) for b in layout.blocks] == [("w", 15)]
 
 
+def test_weights_that_look_like_codes_make_no_hole_and_no_block() -> None:
+    from bridge_plugins.layout.codes import encode
+
+    model = nn.Module()
+    # The very codes that the probe will write there, and the same in a tensor that is never written.
+    model.w = nn.Parameter(encode(torch.zeros(4, 3, dtype=torch.int64), torch.bfloat16))
+    model.idle = nn.Parameter(encode(torch.zeros(4, 3, dtype=torch.int64), torch.bfloat16))
+
+    def load(weights: Iterable[tuple[str, Tensor]]) -> None:
+        for _, w in weights:
+            model.w.data.copy_(w)
+
+    layout = find_layout(model, load, [Source("w", (4, 3), "bfloat16")])
+    assert [(b.path, b.box.count) for b in layout.blocks] == [("w", 12)]
+
+
 def test_many_tensors_are_told_apart() -> None:
     count = 3000
     model = nn.Module()
