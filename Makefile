@@ -16,7 +16,7 @@ demo: setup
 	@$(PYTHON_IN) -m examples.bridge_mode $(DEMO_OPTIONS)
 
 test-fast: setup
-	$(PYTEST) tests/unit -m "not ci and not full"
+	$(PYTEST) tests/unit tests/fingerprint --ignore tests/fingerprint/test_interpreted.py -m "not ci and not full"
 
 test: setup
 	$(PYTEST) -m "not ci and not full"

@@ -28,9 +28,9 @@ class Run:
     session included), and so are their shared-memory files. The folder goes too, unless `keep` is set.
     """
 
-    def __init__(self, keep: bool = False) -> None:
+    def __init__(self, keep: bool = False, grace: float = 3.0) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="bridge-", dir=_short_folder()))
-        self.keep = keep
+        self.keep, self.grace = keep, grace
         self._mark = uuid.uuid4().hex
         self._shared_before = _shared_files()
 
@@ -62,10 +62,10 @@ class Run:
             )
         return Process(name, process, log)
 
-    def end(self, grace: float = 3.0) -> None:
-        """End every marked process: politely, then by force. Safe to call again."""
+    def end(self) -> None:
+        """End every marked process: politely, after `grace` seconds by force. Safe to call again."""
         ours = self._marked()
-        _stop([process for process in ours if "torch_shm_manager" not in _name(process)], grace)
+        _stop([process for process in ours if "torch_shm_manager" not in _name(process)], self.grace)
         # The manager removes the files of clients that are gone, then leaves: give it the chance.
         _gone, left = psutil.wait_procs(self._marked(), timeout=3.0)
         _stop(left, grace=1.0)

@@ -104,14 +104,14 @@ def test_a_server_that_dies_during_the_push_is_named(models: dict[str, Path]) ->
     from bridge_plugins.topology import Topology
 
     weights = load_file(models["dense"] / "model.safetensors")
-    with Run() as run:
+    with Run(grace=0.0) as run:
         server = start_server(run, models["dense"], Topology(), cpu=True)
         server.wait(300)
         items = list(weights.items())
 
         def stream() -> Any:
             yield from items[:10]
-            run.end(grace=0.0)
+            run.end()
             yield from items[10:]
 
         sync = WeightSync(WeightAudit("dense"), [server.engine], bucket_bytes=200_000)

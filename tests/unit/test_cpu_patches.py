@@ -55,7 +55,6 @@ STATE = (
 def test_the_set_is_on_without_a_gpu_and_off_when_told() -> None:
     assert python(STATE, CUDA_VISIBLE_DEVICES="") == "True False"
     assert python(STATE, CUDA_VISIBLE_DEVICES="", BRIDGE_PLUGINS_CPU="0") == "False True"
-    assert python(STATE, CUDA_VISIBLE_DEVICES="", BRIDGE_PLUGINS_DISABLE="cpu") == "False True"
 
 
 def test_reverting_gives_the_very_objects_back() -> None:

@@ -52,16 +52,16 @@ def started(run: Run) -> list[int]:
 
 
 def test_a_grandchild_that_ignores_sigterm_is_gone_too() -> None:
-    with Run() as run:
+    with Run(grace=0.5) as run:
         pids = started(run)
         assert all(alive(pid) for pid in pids)
-        run.end(grace=0.5)
+        run.end()
     assert not any(alive(pid) for pid in pids)
     assert not run.folder.exists()
 
 
 def test_an_error_inside_ends_everything() -> None:
-    run = Run()
+    run = Run(grace=0.5)
 
     def fail() -> None:
         with run:
@@ -76,11 +76,11 @@ def test_an_error_inside_ends_everything() -> None:
 
 def test_shared_memory_of_the_run_is_removed_and_of_others_is_not() -> None:
     shm = Path("/dev/shm")  # noqa: S108
-    with Run() as run:
+    with Run(grace=0.5) as run:
         ours, foreign = shm / f"torch_{started(run)[1]}_1_0", shm / f"torch_{os.getpid()}_1_0"
         ours.touch()
         foreign.touch()
-        run.end(grace=0.5)
+        run.end()
         try:
             assert not ours.exists()
             assert foreign.exists()
@@ -89,7 +89,7 @@ def test_shared_memory_of_the_run_is_removed_and_of_others_is_not() -> None:
 
 
 def test_a_second_ctrl_c_does_not_stop_the_tidying_up() -> None:
-    run = Run()
+    run = Run(grace=1.0)
     pids: list[int] = []
 
     def interrupted_twice() -> None:
