@@ -10,7 +10,8 @@ if [ ! -f "$wanted" ]; then echo "bridge_version: there is no $wanted" >&2; exit
 folder=${2:-${XDG_CACHE_HOME:-$HOME/.cache}/megatron-bridge-plugins/bridge-$version}
 
 stamp=$folder/.complete
-key=$(cat "$wanted" pyproject.toml scripts/bridge_version.sh requirements/stacks.txt | sha256sum)
+# The folder belongs to this checkout: it points to its .venv and to its sources.
+key=$({ pwd; cat "$wanted" pyproject.toml scripts/bridge_version.sh requirements/stacks.txt; } | sha256sum)
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$key" ]; then
     rm -rf "$folder"
     .venv/bin/python -m venv "$folder" >&2
