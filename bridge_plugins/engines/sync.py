@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch.distributed as dist
 from torch import Tensor
 
 from bridge_plugins.audit import Summary, WeightAudit
 from bridge_plugins.audit.verdict import Verdict
+from bridge_plugins.engines.first_rank import on_first_rank
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.push import DEFAULT_BUCKET_BYTES, Pushed, push
 from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
-from bridge_plugins.errors import BridgePluginsError, EngineError
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class WeightSync:
             self.audit.watch(stream), self.engines, bucket_bytes=self.bucket_bytes, group=self.group
         )
         summary, findings = self.audit.finish(version, self.group, trained=trained)
-        comparisons = self._on_first(lambda: self._read_back(summary))
+        comparisons = on_first_rank(lambda: self._read_back(summary), self.group)
         verdict = Verdict.of(
             summary,
             [*findings, *(finding for comparison in comparisons for finding in comparison.findings)],
@@ -74,7 +70,7 @@ class WeightSync:
         if verdict.word == "consistent":
             # What was never served whole is no version that an engine can lag behind in.
             self._previous = summary
-            self._on_first(lambda: self._label(version))
+            on_first_rank(lambda: self._label(version), self.group)
         return Synced(pushed, summary, comparisons, verdict)
 
     def _read_back(self, summary: Summary) -> tuple[Comparison, ...]:
@@ -83,26 +79,6 @@ class WeightSync:
             for engine in self.engines
         )
 
-    def _label(self, version: str) -> tuple[Comparison, ...]:
+    def _label(self, version: str) -> None:
         for engine in self.engines:
             engine.set_weight_version(version)
-        return ()
-
-    def _on_first(self, act: Any) -> tuple[Comparison, ...]:
-        """Run `act` on rank 0; every rank gets what it returned, or raises what it raised."""
-        distributed = dist.is_available() and dist.is_initialized()
-        shared: list[Any] = [(), ""]
-        if not distributed or dist.get_rank(self.group) == 0:
-            try:
-                shared[0] = act()
-            except BridgePluginsError as error:
-                shared[1] = str(error)
-            except Exception as error:  # a reply of another shape, say: the other ranks wait for our word
-                logger.exception("rank 0 failed")
-                shared[1] = f"{type(error).__name__}: {error}"
-        if distributed:
-            dist.broadcast_object_list(shared, group=self.group, group_src=0)
-        if shared[1]:
-            raise EngineError(shared[1])
-        comparisons: tuple[Comparison, ...] = shared[0]
-        return comparisons

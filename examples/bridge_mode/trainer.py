@@ -9,7 +9,6 @@ import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import torch
@@ -19,10 +18,11 @@ from rich.console import Console
 import bridge_plugins
 from bridge_plugins.audit import Expected, WeightAudit
 from bridge_plugins.audit.table import layer_table
+from bridge_plugins.engines.first_rank import on_first_rank
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sync import Synced, WeightSync
 from bridge_plugins.errors import BridgePluginsError, EngineError
-from bridge_plugins.parity import compare, sample
+from bridge_plugins.parity import Sample, compare, sample
 from bridge_plugins.parity.trainer import trainer_logprobs
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import Topology
@@ -106,21 +106,14 @@ def _show(console: Console, synced: Synced) -> None:
 
 
 def _show_parity(console: Console, sync: WeightSync, trainer: model.Trainer, checkpoint: Path) -> None:
-    shared: list[Any] = [None, ""]
-    if sync.engines:
+    def ask_engine() -> list[Sample]:
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-        try:
-            shared[0] = sample(
-                sync.engines[0], [tokenizer(p)["input_ids"] for p in PROMPTS], new_tokens=NEW_TOKENS
-            )
-        except EngineError as error:
-            shared[1] = str(error)
-    dist.broadcast_object_list(shared, src=0)
-    samples, failure = shared
-    if failure:
-        raise EngineError(failure)
+        prompts = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
+        return sample(sync.engines[0], prompts, new_tokens=NEW_TOKENS)
+
+    samples = on_first_rank(ask_engine)
     console.print(str(compare(samples, trainer_logprobs(trainer.chunks, [one.tokens for one in samples]))))
 
 
