@@ -5,20 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bridge_plugins.fusions import FUSIONS
 from bridge_plugins.topology import Topology
-
-#: Kernels that only a GPU has.
-FUSIONS = (
-    "gradient_accumulation_fusion",
-    "bias_activation_fusion",
-    "bias_dropout_fusion",
-    "masked_softmax_fusion",
-    "apply_rope_fusion",
-    "moe_permute_fusion",
-    "moe_router_fusion",
-    "persist_layer_norm",
-    "cross_entropy_loss_fusion",
-)
 
 
 @dataclass

@@ -13,22 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from bridge_plugins.errors import UsageError
+from bridge_plugins.fusions import FUSIONS
 from bridge_plugins.names.preflight.source import Source
 from bridge_plugins.topology import Topology
-
-#: Kernels that a CPU lacks; none of them changes a name or a shape.
-FUSIONS = (
-    "gradient_accumulation_fusion",
-    "bias_activation_fusion",
-    "bias_dropout_fusion",
-    "masked_softmax_fusion",
-    "apply_rope_fusion",
-    "moe_permute_fusion",
-    "moe_router_fusion",
-    "persist_layer_norm",
-    "cross_entropy_loss_fusion",
-)
-
 
 _RANK_GROUPS: dict[tuple[int, tuple[int, ...], tuple[bool, ...]], Any] = {}
 
