@@ -46,7 +46,7 @@ class Verdict:
     @property
     def word(self) -> str:
         """``consistent`` only if every tensor was compared with what every engine serves."""
-        if self.findings or self.mismatched:
+        if self.mismatched or any(finding.counts for finding in self.findings):
             return "findings"
         if self.not_compared or not self.tensors:
             return "not compared"

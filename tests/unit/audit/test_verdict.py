@@ -42,3 +42,11 @@ def test_word(facts: dict[str, int], word: str) -> None:
 def test_line() -> None:
     line = "VERDICT consistent  version=7  tensors=2 layers=2 mismatched=0 not_compared=0"
     assert str(verdict()) == line
+
+
+def test_an_info_finding_is_told_and_stops_nothing() -> None:
+    for severity, word in (("info", "consistent"), ("warning", "findings"), ("error", "findings")):
+        found = [Finding("DELTA", "model", "stands still", severity=severity)]  # type: ignore[arg-type]
+        said = Verdict("7", 2, 2, 1, 0, 0, tuple(found))
+        assert said.word == word, severity
+        assert said.findings == tuple(found)
