@@ -41,16 +41,34 @@ def planes_for(sources: Sequence[Source]) -> list[Plane]:
     return [planes[0], Plane(TENSOR, 0, CODE_B), *planes[1:]]
 
 
-def coded(sources: Sequence[Source], plane: Plane, device: torch.device) -> Iterator[tuple[str, Tensor]]:
-    """``(HF name, coded tensor)`` for each source, one at a time, each a private copy: a loader may change it."""
-    for number, source in enumerate(sources):
+class Coded:
+    """The weights of one plane, each made when it is asked for: nothing is kept, and a loader may change what it gets.
+
+    Iterates over ``(HF name, coded tensor)`` in the order of `sources`; ``coded[name]`` is one of them.
+    """
+
+    def __init__(self, sources: Sequence[Source], plane: Plane, device: torch.device) -> None:
+        self.plane = plane
+        self._sources = sources
+        self._device = device
+        self._numbers = {source.name: number for number, source in enumerate(sources)}
+
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+        return ((source.name, self[source.name]) for source in self._sources)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._numbers
+
+    def __getitem__(self, name: str) -> Tensor:
+        number, plane = self._numbers[name], self.plane
+        source = self._sources[number]
         rows, cols = rows_and_cols(source.shape)
         if plane.number == TENSOR:
-            values = torch.full((1, 1), number, device=device)
+            values = torch.full((1, 1), number, device=self._device)
         elif plane.number == ROW:
-            values = torch.arange(rows, device=device)[:, None]
+            values = torch.arange(rows, device=self._device)[:, None]
         else:
-            values = torch.arange(cols, device=device)[None, :]
+            values = torch.arange(cols, device=self._device)[None, :]
         digits = values // BASE**plane.digit % BASE
         pattern = encode(digits, getattr(torch, source.dtype), plane.code)
-        yield source.name, pattern.expand(rows, cols).reshape(source.shape).clone()
+        return pattern.expand(rows, cols).reshape(source.shape).clone()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint.box import Box
 from bridge_plugins.layout.codes import CODED_DTYPES
-from bridge_plugins.layout.planes import coded, coded_sources, planes_for
+from bridge_plugins.layout.planes import Coded, coded_sources, planes_for
 from bridge_plugins.layout.reachable import Saved, reachable
 from bridge_plugins.layout.sources import Source
 from bridge_plugins.layout.trace import Trace
 
-Load = Callable[[Iterable[tuple[str, Tensor]]], None]
+Load = Callable[[Coded], None]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def find_layout(model: nn.Module, load: Load, sources: Sequence[Source]) -> Layo
                 # Zero is no code: what is still zero afterwards was never written.
                 held.tensor.data.zero_()
         for plane in planes:
-            load(coded(carriers, plane, device))
+            load(Coded(carriers, plane, device))
             for held in reachable(model):
                 if held.tensor.dtype in CODED_DTYPES:
                     traces.setdefault(held.path, Trace()).see(plane, held.tensor)
