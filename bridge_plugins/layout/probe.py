@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint.box import Box
