@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
-from bridge_plugins.errors import BridgePluginsError, EngineError, UsageError
+from bridge_plugins.errors import UsageError
 from bridge_plugins.launch.engine import start_server
-from bridge_plugins.launch.processes import Process, Run, ended_by_signals
+from bridge_plugins.launch.processes import Run, ended_by_signals
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import ModelSizes, Topology
 from examples.bridge_mode import faults
+from examples.bridge_mode.launching import conclude, launch
 from examples.bridge_mode.messages import Outcome, Settings
-
-ENGINE_START_SECONDS = 300
-RUN_SECONDS = 1800
 
 app = typer.Typer(add_completion=False)
 
@@ -55,13 +50,16 @@ def demo(
 ) -> None:
     """Train two versions, push each to a real engine, and prove that it serves them."""
     console = Console(highlight=False, soft_wrap=True)
-    try:
+
+    def work() -> Outcome:
         _require_packages()
         with ended_by_signals(), Run(keep) as run:
             folder = _checkpoint(model, run, console)
             sizes = _sizes(folder)
-            ep = ep if ep is not None else (2 if sizes.experts else 1)
-            topology = Topology(tp, pp, vpp, cp, ep, etp, world, None, _numbers(stages), engine_tp, engine_ep)
+            experts = ep if ep is not None else (2 if sizes.experts else 1)
+            topology = Topology(
+                tp, pp, vpp, cp, experts, etp, world, None, _numbers(stages), engine_tp, engine_ep
+            )
             _refuse_what_cannot_work(topology, sizes, fault)
             settings = Settings(
                 checkpoint=str(folder),
@@ -73,67 +71,13 @@ def demo(
                 bucket_bytes=int(bucket_mb * 1e6),
                 fault=fault,
             )
-            outcome = _run(run, topology, settings, port, console)
+            server = start_server(run, folder, topology, port=port, cpu=cpu.wanted())
+            outcome = launch(run, server, settings, "examples.bridge_mode.trainer", console)
             if keep:
                 console.print(f"kept       {run.folder}")
-    except BridgePluginsError as error:
-        console.print(f"error: {error}", style="red", markup=False)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt as reason:
-        console.print(
-            f"interrupted{f' by {reason}' if str(reason) else ''}: everything is stopped", style="red"
-        )
-        raise typer.Exit(130) from None
-    for finding in outcome.findings:
-        console.print(f"finding    {finding}", markup=False)
-    console.print(outcome.verdict, markup=False)
-    raise typer.Exit(outcome.exit_status)
+            return outcome
 
-
-def _run(run: Run, topology: Topology, settings: Settings, port: int, console: Console) -> Outcome:
-    started = time.perf_counter()
-    server = start_server(run, Path(settings.checkpoint), topology, port=port, cpu=cpu.wanted())
-    settings.url = server.engine.url
-    console.print(
-        f"engine     starting SGLang TP={topology.engine_tp} EP={topology.engine_ep} at {server.engine.url}, "
-        f"log {server.process.log}"
-    )
-    file = run.folder / "settings.json"
-    file.write_bytes(msgspec.json.encode(settings))
-    trainer = run.start("trainer", _torchrun(topology.world, file), env={"OMP_NUM_THREADS": "1"}, quiet=False)
-    console.print(f"trainer    starting {topology.world} ranks, logs {run.folder}/rank-*.log")
-    server.wait(ENGINE_START_SECONDS, meanwhile=lambda: _refuse_if_ended(run, trainer))
-    console.print(f"engine     ready after {time.perf_counter() - started:.0f} s, layout found out")
-    try:
-        status = trainer.wait(RUN_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise EngineError(f"the trainer did not end in {RUN_SECONDS} s") from None
-    outcome = run.folder / "outcome.json"
-    if status != 0 or not outcome.exists():
-        raise BridgePluginsError(_why(run, trainer, status))
-    return msgspec.json.decode(outcome.read_bytes(), type=Outcome)
-
-
-def _refuse_if_ended(run: Run, trainer: Process) -> None:
-    status = trainer.status()
-    if status is not None:
-        raise BridgePluginsError(_why(run, trainer, status))
-
-
-def _torchrun(world: int, settings: Path) -> list[str]:
-    return [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world),
-        "-m", "examples.bridge_mode.trainer", str(settings),
-    ]  # fmt: skip
-
-
-def _why(run: Run, trainer: Process, status: int) -> str:
-    """The first failing rank's own words: the others only report that it is gone."""
-    failures = sorted(run.folder.glob("failure-*.txt"), key=lambda file: file.stat().st_mtime)
-    if failures:
-        rank = failures[0].stem.partition("-")[2]
-        return f"rank {rank}: {failures[0].read_text().strip()} (--keep keeps the logs)"
-    return f"the trainer ended with status {status}; its last lines:\n{trainer.last_lines()}"
+    conclude(work, console)
 
 
 def _checkpoint(model: str, run: Run, console: Console) -> Path:

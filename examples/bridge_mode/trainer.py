@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import time
-import warnings
-from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 import torch
 import torch.distributed as dist
 from rich.console import Console
 
-import bridge_plugins
 from bridge_plugins.audit import Expected, WeightAudit
 from bridge_plugins.audit.table import layer_table
 from bridge_plugins.engines.first_rank import on_first_rank
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sync import Synced, WeightSync
-from bridge_plugins.errors import BridgePluginsError, EngineError
+from bridge_plugins.errors import EngineError
 from bridge_plugins.parity import Sample, compare, sample
 from bridge_plugins.parity.trainer import trainer_logprobs
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import Topology
 from examples.bridge_mode import faults, model, training
 from examples.bridge_mode.messages import Outcome, Settings
+from examples.bridge_mode.rank import as_rank
 
 PROMPTS = ("Alice was beginning to", "There was nothing so very", "Down, down, down.", "The rabbit-hole went")
 NEW_TOKENS = 16
@@ -117,42 +112,6 @@ def _show_parity(console: Console, sync: WeightSync, trainer: model.Trainer, che
     console.print(str(compare(samples, trainer_logprobs(trainer.chunks, [one.tokens for one in samples]))))
 
 
-def main() -> None:
-    """Join the other ranks, run, and leave one clear line behind if it fails."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("settings", type=Path)
-    settings = msgspec.json.decode(parser.parse_args().settings.read_bytes(), type=Settings)
-    rank = int(os.environ["RANK"])
-    folder = Path(settings.folder)
-    # One voice: rank 0 speaks; everything else, libraries' chatter too, goes to a file of its own.
-    voice = os.fdopen(os.dup(1), "w") if rank == 0 else open(os.devnull, "w")  # noqa: SIM115, PTH123
-    log = os.open(folder / f"rank-{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    console = Console(file=voice, highlight=False, soft_wrap=True, width=100)
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)
-    try:
-        bridge_plugins.load()
-        if not cpu.wanted():
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group(
-            "gloo" if cpu.wanted() else "cpu:gloo,cuda:nccl", timeout=timedelta(minutes=5)
-        )
-        outcome = run(settings, console)
-        if rank == 0:
-            (folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))
-        dist.barrier()
-        dist.destroy_process_group()
-    except BaseException as error:
-        # What we raise says it in one line; of anything else its first line, the rest is in the log.
-        kind = "" if isinstance(error, BridgePluginsError) else f"{type(error).__name__}: "
-        (folder / f"failure-{rank}.txt").write_text(f"{kind}{next(iter(str(error).splitlines()), '')}\n")
-        raise
-    finally:
-        voice.flush()
-
-
 if __name__ == "__main__":
-    main()
+    as_rank(run, Settings)
     sys.exit(0)
