@@ -27,6 +27,10 @@ class PushError(BridgePluginsError):
     """A push did not reach an engine whole; the engine's weight version has not been moved."""
 
 
+class VetoError(BridgePluginsError):
+    """A version was stopped before it was pushed: by a `before_push` hook, or by strict mode. Raised on every rank."""
+
+
 class EngineError(BridgePluginsError):
     """An engine did not answer, refused a call, or lacks the plugin. `status` is its HTTP status, if it gave one."""
 

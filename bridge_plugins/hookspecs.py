@@ -14,6 +14,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from bridge_plugins.audit.finding import Finding
+    from bridge_plugins.audit.rules.rule import Rule
     from bridge_plugins.audit.summary import Summary
     from bridge_plugins.names.context import NameContext
     from bridge_plugins.names.param_name import ParamName
@@ -49,6 +50,25 @@ def global_expert_number(name: ParamName, context: NameContext) -> int | None:
     """Give the 0-based number, in its whole layer, of the expert that the local parameter `name` belongs to.
 
     The same contract as `global_layer_number`; the built-in one is `bridge_plugins.names.experts`.
+    """
+
+
+@hookspec
+def audit_rules() -> Iterable[Rule]:  # type: ignore[empty-body]
+    """Give rules that every audit judges by, beside the built-in ones.
+
+    Asked when an audit is made. A rule has a `code`, by which ``BRIDGE_AUDIT_RULES`` chooses it, and a method
+    ``check(summary, context)`` that gives findings; see `bridge_plugins.audit.rules.rule`. It is called on the
+    first rank alone and must not issue a collective.
+    """
+
+
+@hookspec
+def before_push(summary: Summary, findings: list[Finding]) -> None:
+    """Raise to stop a version that was audited, in the one line that its users shall read.
+
+    Asked by ``WeightAudit.finish`` on the first rank alone, after the rules; every rank then raises `VetoError`
+    with what was raised here. Must not issue a collective, nor change either argument.
     """
 
 
