@@ -30,6 +30,10 @@ def reachable(model: nn.Module) -> Iterator[Held]:
         for prefix, module in model.named_modules():
             for held in _inside(getattr(module, place), prefix, depth=0):
                 tensor = held.tensor
+                if opaque(tensor):
+                    # Its elements are in no memory: they are made of what it holds (fp8 and scales, say).
+                    yield from _inside(vars(tensor), held.path, depth=3)
+                    continue
                 if tensor.is_meta or not tensor.numel() or tensor.layout is not torch.strided:
                     continue
                 region = (
@@ -42,6 +46,11 @@ def reachable(model: nn.Module) -> Iterator[Held]:
                 if region not in seen:
                     seen.add(region)
                     yield held
+
+
+def opaque(tensor: Tensor) -> bool:
+    """Whether it is of a class that computes its elements, as Transformer Engine's fp8 parameters are."""
+    return type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
 
 
 def _inside(container: Any, path: str, depth: int) -> Iterator[Held]:
