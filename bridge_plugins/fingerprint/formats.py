@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch  # imported where it is used: files are read without it
 
 
 class Kind(Enum):
@@ -38,12 +40,16 @@ class Format:
     @property
     def dtype(self) -> torch.dtype:
         """The torch dtype."""
+        import torch
+
         dtype: torch.dtype = getattr(torch, self.name)
         return dtype
 
     @property
     def integer(self) -> torch.dtype:
         """The torch integer dtype that can view the bits (sign and all)."""
+        import torch
+
         return {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}[self.bits]
 
 
@@ -72,6 +78,8 @@ _FORMATS = (
 
 @cache
 def _by_dtype() -> dict[torch.dtype, Format]:
+    import torch
+
     # Older releases of torch lack the newest dtypes.
     return {known.dtype: known for known in _FORMATS if hasattr(torch, known.name)}
 

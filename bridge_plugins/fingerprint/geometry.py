@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge_plugins.fingerprint.part import Block
+if TYPE_CHECKING:
+    from bridge_plugins.fingerprint.part import Block
 
 FIELDS: Final = 9
 ADDRESS, ROW_BYTES, COL_BYTES, ROWS, COLS, ROW_OFFSET, ROW_STRIDE, COL_OFFSET, COL_STRIDE = range(FIELDS)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bridge_plugins.fingerprint.cpu import statistics as s
@@ -30,13 +29,8 @@ class Code:
 def code_of(taken: Format) -> Code:
     """The reading of a format."""
     if taken.bits <= 16:
-        bits = torch.arange(1 << taken.bits, dtype=torch.int64)
-        elements = bits.to(taken.integer).view(taken.integer if taken.kind is Kind.UNSIGNED else taken.dtype)
-        numbers = elements.to(torch.float64)
-        if taken.kind is Kind.UNSIGNED:
-            numbers = bits.to(torch.float64)
         code = {"bfloat16": s.BFLOAT16, "float16": s.FLOAT16}.get(taken.name, s.LOOKUP)
-        return Code(code, numbers.numpy())
+        return Code(code, _numbers(taken))
     code = {
         (32, Kind.IEEE): s.FLOAT32,
         (64, Kind.IEEE): s.FLOAT64,
@@ -46,3 +40,30 @@ def code_of(taken: Format) -> Code:
         (64, Kind.UNSIGNED): s.UNSIGNED64,
     }[taken.bits, taken.kind]
     return Code(code, np.zeros(1))
+
+
+def _numbers(taken: Format) -> NDArray[np.float64]:
+    """The number that each pattern of a narrow format stands for."""
+    bits = np.arange(1 << taken.bits)
+    if taken.kind is Kind.UNSIGNED:
+        return bits.astype(np.float64)
+    sign = bits >> (taken.bits - 1)
+    if taken.kind is Kind.SIGNED:
+        return (bits - (sign << taken.bits)).astype(np.float64)
+    if taken.kind is Kind.EXPONENT:
+        return np.where(bits == bits[-1], np.nan, np.ldexp(1.0, bits - taken.bias))
+    magnitude = bits & ((1 << (taken.bits - 1)) - 1)
+    exponent, fraction = magnitude >> taken.mantissa, magnitude & ((1 << taken.mantissa) - 1)
+    normal = exponent > 0
+    numbers = np.ldexp(
+        fraction + (normal << taken.mantissa),
+        np.where(normal, exponent, 1) - taken.bias - taken.mantissa,
+    )
+    numbers = np.where(sign == 1, -numbers, numbers)
+    if taken.kind is Kind.FNUZ:
+        return np.where(magnitude + (sign << (taken.bits - 1)) == 1 << (taken.bits - 1), np.nan, numbers)
+    if taken.kind is Kind.FN:
+        return np.where(magnitude == magnitude.max(), np.nan, numbers)
+    highest = exponent == exponent.max()
+    special = np.where(fraction > 0, np.nan, np.where(sign == 1, -np.inf, np.inf))
+    return np.where(highest, special, numbers)
