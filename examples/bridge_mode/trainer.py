@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -56,12 +57,12 @@ def run(settings: Settings, console: Console) -> Outcome:
     def push(version: str, *, trained: bool) -> Synced:
         stream = trainer.bridge.export_hf_weights(trainer.chunks, show_progress=False)
         synced = sync.push(faults.break_stream(settings.fault, stream), version, trained=trained)
-        _show(console, synced)
+        show(console, synced)
         if rank == 0:
             synced.summary.write(Path(settings.folder) / f"summary-{version}.json")
         return synced
 
-    _wait_for_engines(sync)
+    wait_for_engines(sync.engines)
     synced = push("1", trained=False)
     if synced.verdict.word == "consistent":
         _show_parity(console, sync, trainer, checkpoint)
@@ -75,17 +76,17 @@ def run(settings: Settings, console: Console) -> Outcome:
     return Outcome(str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings])
 
 
-def _wait_for_engines(sync: WeightSync, seconds: float = 300) -> None:
+def wait_for_engines(engines: Sequence[Engine], seconds: float = 300) -> None:
     """The engine starts beside us; the launcher watches it and ends us if it dies."""
     limit = time.monotonic() + seconds
-    while not all(engine.healthy() for engine in sync.engines):
+    while not all(engine.healthy() for engine in engines):
         if time.monotonic() > limit:
-            raise EngineError(f"{sync.engines[0].url} was not ready in {seconds:.0f} s")
+            raise EngineError(f"{engines[0].url} was not ready in {seconds:.0f} s")
         time.sleep(0.5)
     dist.barrier()
 
 
-def _show(console: Console, synced: Synced) -> None:
+def show(console: Console, synced: Synced) -> None:
     pushed, summary = synced.pushed, synced.summary
     suspects = {name for finding in synced.verdict.findings for name in finding.names}
     console.print(layer_table(summary, suspects))

@@ -1,0 +1,97 @@
+"""Megatron Bridge and SGLang on one GPU, at the true sizes of a public model, audited and read back.
+
+    python -m examples.one_gpu --model qwen3-30b-a3b --layers 48
+
+Exit status: 0 consistent, 1 findings, 2 could not be done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bridge_plugins.errors import UsageError
+from bridge_plugins.launch.engine import start_server
+from bridge_plugins.launch.processes import Run, ended_by_signals
+from bridge_plugins.patches import cpu
+from bridge_plugins.topology import Topology
+from examples.bridge_mode import faults
+from examples.bridge_mode.launching import conclude, launch
+from examples.bridge_mode.messages import Outcome
+from examples.one_gpu.models import MODELS, make_shapes
+from examples.one_gpu.settings import OneGpuSettings
+
+app = typer.Typer(add_completion=False)
+
+# The trainer gets the other half: the engine's share is counted from what is free when it starts.
+ENGINE_ARGUMENTS = (
+    "--skip-tokenizer-init", "--attention-backend", "triton", "--sampling-backend", "pytorch",
+    "--moe-runner-backend", "triton", "--grammar-backend", "none", "--mem-fraction-static", "0.48",
+    "--max-total-tokens", "16384", "--max-running-requests", "32",
+)  # fmt: skip
+
+
+@app.command()
+def one_gpu(
+    model: Annotated[str, typer.Option(help=f"{', '.join(MODELS)}, or an HF folder.")] = "qwen3-30b-a3b",
+    layers: Annotated[int, typer.Option(min=0, help="How many layers; 0: all of them.")] = 0,
+    steps: Annotated[int, typer.Option(min=0, help="Optimizer steps; 0: change the weights in place.")] = 0,
+    learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-5,
+    bucket_mb: Annotated[float, typer.Option(help="Megabytes of one flattened bucket.")] = 1024,
+    repeats: Annotated[int, typer.Option(min=0, help="How often each part is measured; 0: not.")] = 3,
+    results: Annotated[str, typer.Option(help="Write the measurements to this JSON file.")] = "",
+    fault: Annotated[str, typer.Option(help=f"Break the run: {', '.join(faults.FAULTS)}.")] = "",
+    engine_arguments: Annotated[str, typer.Option(help="More arguments for SGLang, in one string.")] = "",
+    port: Annotated[int, typer.Option(help="The server's port; 0: a free one.")] = 0,
+    keep: Annotated[bool, typer.Option(help="Keep the folder with logs.")] = False,
+) -> None:
+    """Push two versions from Megatron to SGLang on one GPU, prove them, and measure what that costs."""
+    console = Console(highlight=False, soft_wrap=True)
+
+    def work() -> Outcome:
+        if fault and (fault not in faults.FAULTS or faults.needs(fault, stages=1, experts=1)):
+            raise UsageError(
+                f"--fault {fault} can't be switched in here; try swap-experts or gate-up-swapped"
+            )
+        with ended_by_signals(), Run(keep) as run:
+            folder, random = _folder(model, layers, run, console)
+            topology = Topology(sp=False)
+            settings = OneGpuSettings(
+                checkpoint=str(folder), url="", folder=str(run.folder), topology=dataclasses.asdict(topology),
+                steps=steps, learning_rate=learning_rate, bucket_bytes=int(bucket_mb * 1e6), fault=fault,
+                train=steps > 0, repeats=repeats, random=random, results=results,
+            )  # fmt: skip
+            options = [
+                *(() if cpu.wanted() else ENGINE_ARGUMENTS),
+                *(("--load-format", "dummy") if random else ()),
+                *engine_arguments.split(),
+            ]
+            server = start_server(run, folder, topology, port=port, cpu=cpu.wanted(), options=options)
+            outcome = launch(run, server, settings, "examples.one_gpu.trainer", console)
+            if keep:
+                console.print(f"kept       {run.folder}")
+            return outcome
+
+    conclude(work, console)
+
+
+def _folder(model: str, layers: int, run: Run, console: Console) -> tuple[Path, bool]:
+    """The model's folder, and whether its weights are to be made on the spot."""
+    if model in MODELS:
+        folder = run.folder / model
+        make_shapes(model, layers, folder)
+        console.print(f"model      {model}: true sizes, random weights made on the GPU")
+        return folder, True
+    if not (Path(model) / "config.json").is_file():
+        raise UsageError(f"--model {model} is neither {', '.join(MODELS)} nor a folder with a config.json")
+    if layers:
+        raise UsageError("--layers cuts a model of ours; an HF folder has the layers that it has")
+    return Path(model).resolve(), False
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,14 @@
+"""What the launcher tells the trainer, beyond what every example tells."""
+
+from __future__ import annotations
+
+from examples.bridge_mode.messages import Settings
+
+
+class OneGpuSettings(Settings, kw_only=True):
+    """Beside `Settings`: how the weights come about, and what is measured."""
+
+    train: bool  #: make optimizer steps; without them every weight is changed a little in place
+    random: bool  #: the checkpoint has headers and no data
+    repeats: int  #: of each measurement
+    results: str = ""  #: the file for them
