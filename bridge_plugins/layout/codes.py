@@ -1,9 +1,9 @@
 """Digits as floating-point values that survive a copy, and nothing but a copy.
 
 A digit becomes one of 1,024 values that bfloat16, float16 and float32 all hold exactly as normal numbers:
-``2**e * (1 + m / 128)`` with e from -14 to -7. So a code is read back whatever dtype the holder keeps the tensor in.
+``2**e * (1 + m / 128)`` with e from -7 to 0. So a code is read back whatever dtype the holder keeps the tensor in.
 Code B is negative and counts the digits backwards: what a loader adds, scales or negates on the way can't give the
-same digit in both codes.
+same digit in both codes. The values are as large as that, so that adding one doesn't round them away.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CODE_A, CODE_B = "A", "B"
 #: Dtypes whose tensors can carry a digit in every element.
 CODED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
-_FIRST = (127 - 14) << 7  # the bfloat16 pattern of 2**-14, which is float16's smallest normal number
+_FIRST = (127 - 7) << 7  # the bfloat16 pattern of 2**-7
 _SIGN = -(1 << 15)  # of an int16
 
 

@@ -71,4 +71,5 @@ class Coded:
             values = torch.arange(cols, device=self._device)[None, :]
         digits = values // BASE**plane.digit % BASE
         pattern = encode(digits, getattr(torch, source.dtype), plane.code)
-        return pattern.expand(rows, cols).reshape(source.shape).clone()
+        # `contiguous` copies what `expand` only repeats, so that a loader may write to it.
+        return pattern.expand(rows, cols).contiguous().reshape(source.shape)

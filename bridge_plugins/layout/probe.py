@@ -10,9 +10,10 @@ from torch import nn
 
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint.box import Box
-from bridge_plugins.layout.codes import CODED_DTYPES
 from bridge_plugins.layout.planes import Coded, coded_sources, planes_for
-from bridge_plugins.layout.reachable import Saved, reachable
+from bridge_plugins.layout.prints import prints
+from bridge_plugins.layout.reachable import reachable
+from bridge_plugins.layout.restore import FromCopy, FromReload, Restore
 from bridge_plugins.layout.sources import Source
 from bridge_plugins.layout.trace import Trace
 
@@ -45,41 +46,64 @@ class Layout:
 
 
 @torch.no_grad()
-def find_layout(model: nn.Module, load: Load, sources: Sequence[Source]) -> Layout:
-    """The layout of `sources` in `model`, whose own loader is `load`.
+def find_layout(
+    model: nn.Module,
+    load: Load,
+    sources: Sequence[Source],
+    *,
+    reload: Callable[[], None] | None = None,
+) -> Layout:
+    """The layout of `sources` in `model`, whose own loader is `load`. Puts every bit back, whatever happens.
 
-    Keeps a copy of the model's tensors in host memory meanwhile and puts every bit back, whatever happens.
-    Raises `LayoutError` if that fails: the model must then not serve.
+    Args:
+        model: holds the tensors; all that its modules reach is looked at.
+        load: loads weights as the model is served. It is called once for each plane, and once more before.
+        sources: the HF tensors that it takes.
+        reload: loads what the model holds now once more; fingerprints prove that it did. Without it a copy is kept,
+            in a temporary file (see `layout.restore`).
+
+    Raises:
+        LayoutError: if something did not come back: the model must then not serve.
     """
     carriers = coded_sources(sources)
     carried = set(carriers)
     untold = {s.name: f"dtype {s.dtype} can't carry a code" for s in sources if s not in carried}
-    saved = Saved(model)
-    traces: dict[str, Trace] = {}
-    derived: dict[str, str] = {}
-    planes = planes_for(carriers)
     device = next(model.parameters()).device
+    planes = planes_for(carriers)
+    states = [prints(reachable(model))]
+    restore: Restore = FromCopy(model) if reload is None else FromReload(model, reload)
+    traces: dict[str, Trace] = {}
     try:
-        for held in reachable(model):
-            if held.tensor.dtype in CODED_DTYPES:
-                # Zero is no code: what is still zero afterwards was never written.
-                held.tensor.data.zero_()
+        # What has the same bits before, after one code and after the other was not written.
+        load(Coded(carriers, planes[1], device))
+        states.append(prints(reachable(model)))
         for plane in planes:
             load(Coded(carriers, plane, device))
+            if plane is planes[0]:
+                states.append(prints(reachable(model)))
+                written = {path for path in states[2] if len({state.get(path) for state in states}) > 1}
             for held in reachable(model):
-                if held.tensor.dtype in CODED_DTYPES:
-                    traces.setdefault(held.path, Trace()).see(plane, held.tensor)
-                elif saved.changed(held):
-                    derived[held.path] = f"the loader writes it, and {held.tensor.dtype} can't carry a code"
+                if held.path in written:
+                    trace = traces.setdefault(held.path, Trace(held.tensor.dtype, held.tensor.numel()))
+                    trace.see(plane, held.tensor, last=plane is planes[-1])
     finally:
-        if lost := saved.restore():
-            raise LayoutError(
-                f"after probing the layout {len(lost)} tensors did not come back, first: {lost[0]}"
-            )
-    blocks = []
+        _put_back(restore)
+    blocks: list[Block] = []
+    derived: dict[str, str] = {}
     for path, trace in traces.items():
         mine = [Block(path, carriers[n], box) for n, box in trace.boxes() if n < len(carriers)]
         blocks += mine
-        if unknown := trace.written - sum(block.box.count for block in mine):
-            derived[path] = f"{unknown} of {trace.written} elements are computed by the loader, not copied"
+        if why := trace.why_derived(sum(block.box.count for block in mine)):
+            derived[path] = why
     return Layout(tuple(blocks), untold, derived)
+
+
+def _put_back(restore: Restore) -> None:
+    try:
+        lost = restore()
+    except Exception as error:
+        raise LayoutError(
+            f"after probing the layout the weights could not be put back ({type(error).__name__}: {error})"
+        ) from error
+    if lost:
+        raise LayoutError(f"after probing the layout {len(lost)} tensors did not come back, first: {lost[0]}")

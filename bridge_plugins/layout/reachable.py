@@ -48,6 +48,18 @@ def reachable(model: nn.Module) -> Iterator[Held]:
                     yield held
 
 
+def dense(tensor: Tensor) -> Tensor:
+    """`tensor` with its dimensions in the order in which they lie in memory: what a box of it counts in.
+
+    The same as `tensor` unless it is a permuted view, as DeepSeek's absorbed weights are.
+    """
+    if tensor.is_contiguous() or tensor.dim() < 2:
+        return tensor
+    strides = tensor.stride()
+    permuted = tensor.permute(sorted(range(tensor.dim()), key=lambda axis: -strides[axis]))
+    return permuted if permuted.is_contiguous() else tensor
+
+
 def opaque(tensor: Tensor) -> bool:
     """Whether it is of a class that computes its elements, as Transformer Engine's fp8 parameters are."""
     return type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__
@@ -62,41 +74,3 @@ def _inside(container: Any, path: str, depth: int) -> Iterator[Held]:
         # nn.Module keeps its parameters, buffers and submodules in dicts of its own: those were walked already.
         elif isinstance(value, list | tuple | dict) and depth < 3 and not str(key).startswith("_"):
             yield from _inside(value, here, depth + 1)
-
-
-class Saved:
-    """A copy, in host memory, of every tensor that a model holds; puts all back and proves it bit for bit."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._held = list(reachable(model))
-        self._copies = [held.tensor.detach().to("cpu", copy=True) for held in self._held]
-        self._by_path = dict(zip((held.path for held in self._held), self._copies, strict=True))
-
-    def changed(self, held: Held) -> bool:
-        """Whether it has other bits than it had, or is another tensor."""
-        copy, now = self._by_path.get(held.path), held.tensor.detach().cpu()
-        if copy is None or copy.shape != now.shape or copy.dtype != now.dtype:
-            return True
-        return not torch.equal(bits(now), bits(copy))
-
-    @torch.no_grad()
-    def restore(self) -> list[str]:
-        """Put the very tensors back where they hung, with the bits they had; give the paths where that failed."""
-        lost = []
-        for held, copy in zip(self._held, self._copies, strict=True):
-            try:
-                if not isinstance(held.container, tuple):
-                    # A loader may have put a new tensor there; who else knows the old one must see it again.
-                    held.container[held.key] = held.tensor
-                held.tensor.data.copy_(copy)
-            except RuntimeError:  # its shape is another one now
-                lost.append(held.path)
-                continue
-            if not torch.equal(bits(held.tensor.detach().cpu()), bits(copy)):
-                lost.append(held.path)
-        return lost
-
-
-def bits(tensor: Tensor) -> Tensor:
-    """The bytes of `tensor`, flat, in row-major order."""
-    return tensor.contiguous().flatten().view(torch.uint8)

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from bridge_plugins.fingerprint.box import Box, Pair
 from bridge_plugins.fingerprint.coverage import rows_and_cols
-from bridge_plugins.layout.codes import BASE, decode
+from bridge_plugins.layout.codes import BASE, CODED_DTYPES, decode
 from bridge_plugins.layout.planes import ROW, TENSOR, Plane
+from bridge_plugins.layout.prints import print_of_rest
+from bridge_plugins.layout.reachable import dense
 
 
 @dataclass
@@ -44,6 +46,10 @@ class Rectangle:
     rows: Numbers = field(default_factory=Numbers)
     columns: Numbers = field(default_factory=Numbers)
 
+    @property
+    def corner(self) -> Pair:
+        return Pair(self.top, self.left)
+
     def cut(self, digits: Tensor) -> Tensor:
         return digits[self.top : self.top + self.height, self.left : self.left + self.width]
 
@@ -56,35 +62,63 @@ class Rectangle:
 class Trace:
     """One local tensor, through all planes. Call `see` once after each plane, in their order, then `boxes`."""
 
+    dtype: torch.dtype
+    numel: int
     rectangles: list[Rectangle] = field(default_factory=list)
-    written: int = 0  #: elements that the loader wrote
     seen: bool = False
+    _rest: set[tuple[int, int]] = field(default_factory=set)
 
-    def see(self, plane: Plane, tensor: Tensor) -> None:
-        """Read the digits that loading `plane` left in `tensor`, which was all zeros before the first plane.
-
-        It may have any rank, and is seen as rows × last dimension.
-        """
+    def see(self, plane: Plane, tensor: Tensor, *, last: bool = False) -> None:
+        """Read the digits that loading `plane` left in `tensor`, which has any rank; `last`: no plane follows."""
+        if self.dtype not in CODED_DTYPES:
+            return
+        tensor = dense(tensor.detach())
         size = rows_and_cols(tensor.shape)
-        digits = decode(tensor.detach().reshape(size), plane.code)
+        digits = decode(tensor.reshape(size), plane.code)
         if plane.number != TENSOR:
             for rectangle in self.rectangles:
                 rectangle.see(plane, rectangle.cut(digits))
         elif not self.seen:
-            self.seen, self.written = True, int((tensor != 0).sum())
-            self.rectangles = [r for r in _constant_rectangles(digits) if r.number >= 0]
+            self.seen = True
+            # A stack of matrices is read matrix by matrix: each may be held transposed.
+            slab = tensor.shape[-2] if tensor.dim() > 2 else size.rows
+            self.rectangles = [r for r in _constant_rectangles(digits, slab) if r.number >= 0]
         elif plane.digit == 0:
-            # The other code: where the same digit doesn't come back, the loader computed something.
+            # The other code: where the same digit doesn't come back, nothing was written, or something was computed.
             for rectangle in self.rectangles:
                 rectangle.copied = bool((rectangle.cut(digits) == rectangle.number).all())
+            self.rectangles = [r for r in self.rectangles if r.copied]
+            self._rest.add(self._outside(tensor))
         else:
             self._refine(plane, digits)
+        if last:
+            self._rest.add(self._outside(tensor))
+
+    def why_derived(self, copied: int) -> str:
+        """Why it is not known what all of the tensor's elements are, if `copied` are; empty if it is known.
+
+        What lies outside and never changed was not written: padding.
+        """
+        if self.dtype not in CODED_DTYPES:
+            return f"the loader writes it, and {str(self.dtype).removeprefix('torch.')} can't carry a code"
+        found = sum(r.height * r.width for r in self.rectangles)
+        if copied < max(found, 1) or len(self._rest) > 1:
+            return f"{self.numel - copied} of {self.numel} elements are computed by the loader, not copied"
+        return ""
+
+    def _outside(self, tensor: Tensor) -> tuple[int, int]:
+        places = [
+            Box(Pair(r.height, r.width), at, local_offset=at) for r in self.rectangles for at in [r.corner]
+        ]
+        if sum(place.count for place in places) == tensor.numel():
+            return (0, 0)
+        return print_of_rest(tensor, places)
 
     def _refine(self, plane: Plane, digits: Tensor) -> None:
         """Cut by a higher digit of the tensors' numbers."""
         refined = []
         for old in self.rectangles:
-            for new in _constant_rectangles(old.cut(digits)):
+            for new in _constant_rectangles(old.cut(digits), old.height):
                 number = old.number + new.number * BASE**plane.digit
                 copied = old.copied and new.number >= 0
                 refined.append(
@@ -94,19 +128,24 @@ class Trace:
 
     def boxes(self) -> Iterator[tuple[int, Box]]:
         """``(number of the HF tensor, box)`` of everything that was copied."""
+        found: dict[int, list[Box]] = {}
         for r in self.rectangles:
             if r.copied:
-                for box in _boxes(r):
-                    yield r.number, box
+                found.setdefault(r.number, []).extend(_boxes(r))
+        for number, boxes in found.items():
+            for box in _joined(boxes):
+                yield number, box
 
 
-def _constant_rectangles(digits: Tensor) -> list[Rectangle]:
-    """Cut into rectangles of one digit each: bands of equal rows, then runs inside a band's first row."""
+def _constant_rectangles(digits: Tensor, slab: int) -> list[Rectangle]:
+    """Cut into rectangles of one digit each: bands of equal rows, none over a multiple of `slab` rows; then runs inside
+    a band's first row."""
     rows, cols = digits.shape
     if not rows or not cols:
         return []
     new_band = torch.ones(rows, dtype=torch.bool, device=digits.device)
     new_band[1:] = (digits[1:] != digits[:-1]).any(1)
+    new_band[::slab] = True
     tops = new_band.nonzero()[:, 0].tolist()
     out = []
     for top, bottom in zip(tops, [*tops[1:], rows], strict=True):
@@ -137,6 +176,35 @@ def _boxes(r: Rectangle) -> Iterator[Box]:
                 local_offset=Pair(local.rows + row_at, local.cols + column_at),
                 transposed=transposed,
             )
+
+
+def _joined(boxes: list[Box]) -> Iterator[Box]:
+    """Boxes that go on where the one before ends, in both tensors, as one: matrices of a stack, say."""
+    last: Box | None = None
+    for box in boxes:
+        if last is not None and _goes_on(last, box):
+            size = Pair(last.size.rows + box.size.rows, last.size.cols)
+            last = Box(size, last.offset, last.stride, last.local_offset, last.local_stride, last.transposed)
+            continue
+        if last is not None:
+            yield last
+        last = box
+    if last is not None:
+        yield last
+
+
+def _goes_on(last: Box, box: Box) -> bool:
+    rows = last.size.rows
+    return (
+        not last.transposed
+        and not box.transposed
+        and last.stride == box.stride
+        and last.size.cols == box.size.cols
+        and last.offset.cols == box.offset.cols
+        and last.local_offset.cols == box.local_offset.cols
+        and last.offset.rows + rows * last.stride.rows == box.offset.rows
+        and last.local_offset.rows + rows == box.local_offset.rows
+    )
 
 
 def _runs(numbers: Tensor) -> Iterator[tuple[int, int, int, int]]:

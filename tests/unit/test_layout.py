@@ -14,7 +14,7 @@ from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint import fingerprint, fingerprint_many
 from bridge_plugins.fingerprint.compute import Part
 from bridge_plugins.layout.probe import Layout, find_layout
-from bridge_plugins.layout.reachable import reachable
+from bridge_plugins.layout.reachable import dense, reachable
 from bridge_plugins.layout.sources import Source
 
 
@@ -274,3 +274,90 @@ def test_any_cut_of_any_tensors_is_found(data: st.DataObject) -> None:
         for j in range(width)
     }
     assert found == wanted
+
+
+def test_a_reload_stands_for_a_copy_of_the_model() -> None:
+    model = Holder(8, 0)
+    weights = {s.name: torch.randn(s.shape).to(torch.bfloat16) for s in sources_of(8)}
+    reloads = []
+
+    def reload() -> None:
+        reloads.append(1)
+        model.load((name, w.clone()) for name, w in weights.items())
+
+    reload()
+    model.padded.data[-1] = 7  # what no checkpoint holds
+    before = {h.path: (h.tensor, h.tensor.detach().clone()) for h in reachable(model)}
+    layout = find_layout(model, model.load, sources_of(8), reload=reload)
+    assert len(reloads) == 2
+    assert layout == find_layout(model, model.load, sources_of(8))
+    for held in reachable(model):
+        tensor, copy = before[held.path]
+        assert held.tensor is tensor
+        assert torch.equal(tensor.detach(), copy), held.path
+
+
+def test_a_reload_that_gives_other_weights_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bridge_plugins.layout import restore
+
+    # Nothing is small enough to be copied: what the reload leaves out is lost.
+    monkeypatch.setattr(restore, "SMALL_BYTES", 0)
+    model = Holder(8, 0)
+    weights = {s.name: torch.randn(s.shape).to(torch.bfloat16) for s in sources_of(8)}
+    model.load((name, w.clone()) for name, w in weights.items())
+
+    def forgetful() -> None:
+        model.load((name, w.clone()) for name, w in weights.items() if name != "router")
+
+    def broken() -> None:
+        raise OSError("the disk is gone")
+
+    with pytest.raises(LayoutError, match="1 tensors did not come back, first: router"):
+        find_layout(model, model.load, sources_of(8), reload=forgetful)
+    with pytest.raises(LayoutError, match=r"could not be put back .*the disk is gone"):
+        find_layout(model, model.load, sources_of(8), reload=broken)
+
+
+def test_a_stack_of_matrices_is_one_box_and_each_may_be_held_transposed() -> None:
+    model = nn.Module()
+    model.stack = nn.Parameter(torch.zeros(3, 4, 5).bfloat16())
+    model.turned = nn.Parameter(torch.zeros(3, 5, 4).bfloat16())
+    model.strided = (
+        torch.zeros(3, 5, 4).bfloat16().transpose(1, 2)
+    )  # shaped as sent, held the other way round
+
+    def load(weights: Iterable[tuple[str, Tensor]]) -> None:
+        for _, w in weights:
+            model.stack.data.copy_(w)
+            model.turned.data.copy_(w.transpose(1, 2))
+            model.strided.copy_(w)
+
+    source = Source("experts", (3, 4, 5), "bfloat16")
+    layout = find_layout(model, load, [source])
+    assert not layout.derived
+    boxes: dict[str, list[object]] = {}
+    for block in layout.blocks:
+        boxes.setdefault(block.path, []).append(block.box)
+    assert {path: len(found) for path, found in boxes.items()} == {"stack": 1, "turned": 3, "strided": 3}
+    weight = torch.randn(3, 4, 5).bfloat16()
+    load([("experts", weight)])
+    held = {h.path: dense(h.tensor) for h in reachable(model)}
+    for path in boxes:
+        mine = [Part(held[path], block.box) for block in layout.blocks if block.path == path]
+        assert sum(fingerprint_many(mine)) == fingerprint(weight), path  # type: ignore[comparison-overlap]
+
+
+def test_a_computed_part_of_a_tensor_makes_it_derived_and_padding_does_not() -> None:
+    model = nn.Module()
+    model.partly = nn.Parameter(torch.randn(4, 3).bfloat16())
+    model.padded = nn.Parameter(torch.randn(4, 3).bfloat16())
+
+    def load(weights: Iterable[tuple[str, Tensor]]) -> None:
+        for _, w in weights:
+            model.partly.data[:2] = w
+            model.partly.data[2:] = w + 1
+            model.padded.data[:2] = w
+            model.padded.data[2:] = 0
+
+    layout = find_layout(model, load, [Source("w", (2, 3), "bfloat16")])
+    assert layout.derived == {"partly": "6 of 12 elements are computed by the loader, not copied"}

@@ -16,7 +16,7 @@ from bridge_plugins.engines.sglang.answer import Answer, Held
 from bridge_plugins.errors import EngineError, LayoutError
 from bridge_plugins.fingerprint import Fingerprint, FingerprintTable, Part
 from bridge_plugins.layout.probe import Block, Layout, find_layout
-from bridge_plugins.layout.reachable import reachable
+from bridge_plugins.layout.reachable import dense, reachable
 from bridge_plugins.layout.sources import Source, read_sources
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def readback(model: torch.nn.Module, dtype: str = "", dtypes: dict[str, str] | N
     layout: Layout | None = getattr(model, "_bridge_layout", None)
     if layout is None:
         raise LayoutError("the layout is not known: start the server with BRIDGE_READBACK=1")
-    held = {h.path: h.tensor for h in reachable(model)}
+    held = {h.path: dense(h.tensor) for h in reachable(model)}
     if gone := [block.path for block in layout.blocks if block.path not in held]:
         raise EngineError(f"{gone[0]} was there when the layout was found out and is not any more")
     sent = {
