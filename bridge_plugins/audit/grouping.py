@@ -14,3 +14,10 @@ def by_layer(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
         place = place_of(name)
         grouped.setdefault(name if place.layer == OUTSIDE else place.layer_name, []).append(name)
     return {layer: tuple(members) for layer, members in grouped.items()}
+
+
+def count(names: tuple[str, ...], one: str = "", many: str = "") -> str:
+    """The one name, or how many there are and the first of them; followed by the verb that fits."""
+    if len(names) == 1:
+        return f"{names[0]} {one}".rstrip()
+    return f"{len(names)} tensors ({names[0]}, …) {many}".rstrip()

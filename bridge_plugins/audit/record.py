@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from bridge_plugins.fingerprint import Fingerprint
@@ -11,7 +13,8 @@ class Record(msgspec.Struct, frozen=True):
     """What was seen of one tensor in a stream.
 
     `lanes` is its fingerprint; `norm` the root of its sum of squares; `absmax` of its finite elements; `zeros` and
-    `nonfinite` count elements. `dtype` as torch spells it.
+    `nonfinite` count elements. `dtype` as torch spells it. `bucket` numbers the calls that handed tensors to a
+    transport; None on stages that have none. `contiguous` says whether the tensor lay in memory as it is read.
     """
 
     name: str
@@ -23,15 +26,34 @@ class Record(msgspec.Struct, frozen=True):
     absmax: float = 0.0
     zeros: int = 0
     nonfinite: int = 0
+    bucket: int | None = None
+    contiguous: bool = True
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
 
     @classmethod
-    def of(cls, name: str, shape: tuple[int, ...], nbytes: int, fingerprint: Fingerprint) -> Record:
+    def of(
+        cls,
+        name: str,
+        shape: tuple[int, ...],
+        nbytes: int,
+        fingerprint: Fingerprint,
+        bucket: int | None = None,
+        contiguous: bool = True,
+    ) -> Record:
         """The record of a tensor from its fingerprint."""
         facts = fingerprint.statistics
         lanes = fingerprint.lanes
+        made = cls(name, shape, fingerprint.dtype, lanes, nbytes, bucket=bucket, contiguous=contiguous)
         if facts is None:
-            return cls(name, shape, fingerprint.dtype, lanes, nbytes)
-        return cls(
-            name, shape, fingerprint.dtype, lanes, nbytes,
-            facts.sum_of_squares**0.5, facts.absmax, facts.zeros, facts.nonfinite,
-        )  # fmt: skip
+            return made
+        return msgspec.structs.replace(
+            made,
+            norm=facts.sum_of_squares**0.5,
+            absmax=facts.absmax,
+            zeros=facts.zeros,
+            nonfinite=facts.nonfinite,
+        )

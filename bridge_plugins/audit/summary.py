@@ -11,16 +11,29 @@ from pathlib import Path
 
 import msgspec
 
+from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.errors import UsageError
 from bridge_plugins.fingerprint import VERSION, Digest, layer_term, tensor_term
 
-SCHEMA = 1
+SCHEMA = 2  #: 2 added what follows `fingerprint` in the header, and the findings; 1 is read as well
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a summary is a summary of. `expected` says which source gave the expected names."""
+    """What a summary is a summary of.
+
+    Attributes:
+        stage: ``megatron_local`` (what a rank holds), ``hf`` (what the bridge yields), ``wire`` (what is handed to
+            the transport) or ``save`` (what was written to disk).
+        expected: which source gave the expected names; empty if there was none.
+        world: ranks of the run; 0 if that isn't known.
+        unversioned: the version is the ordinal of an export, for want of a real one.
+        partial: why this is not the whole model; empty if it is.
+        manifest: digest of (name, dtype, shape, bytes) of every tensor in the order in which they came.
+        seconds: what the audit cost the stream.
+        merged: how many ranks' files this was merged from; 0 if it is one rank's own.
+    """
 
     model: str
     topology: str
@@ -32,6 +45,12 @@ class Header(msgspec.Struct, frozen=True):
     packages: dict[str, str] = {}
     schema: int = SCHEMA
     fingerprint: int = VERSION
+    world: int = 0
+    unversioned: bool = False
+    partial: str = ""
+    manifest: str = ""
+    seconds: float = 0.0
+    merged: int = 0
 
 
 class LayerSummary(msgspec.Struct, frozen=True):
@@ -48,12 +67,20 @@ class LayerSummary(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A version of a model: header, layers in model order, and every tensor's record by HF name."""
+    """A version of a model: header, layers in model order, every tensor's record by HF name, and what was found.
+
+    A rank that yields the same weights as another leaves its layers and no records (`brief`).
+    """
 
     header: Header
     digest: str
     layers: list[LayerSummary]
     records: dict[str, Record]
+    findings: list[Finding] = []
+
+    def brief(self) -> Summary:
+        """The same without records: some kilobytes, whatever the model's size."""
+        return msgspec.structs.replace(self, records={})
 
     def write(self, path: Path) -> None:
         """Write as JSON, atomically: a reader sees the whole file or the one before."""
@@ -69,7 +96,14 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def read_summary(path: Path) -> Summary:
-    """Read what `Summary.write` wrote. Raises `UsageError` naming the file if it is damaged or of a newer schema."""
+    """Read what `Summary.write` wrote, or a folder of such files of several ranks, merged (see `audit.merge`).
+
+    Raises `UsageError` naming the file if it is damaged or of a newer schema, or a folder that holds none.
+    """
+    if path.is_dir():
+        from bridge_plugins.audit.merge import read_folder
+
+        return read_folder(path)
     try:
         summary = msgspec.json.decode(path.read_bytes(), type=Summary)
     except (OSError, msgspec.DecodeError) as error:

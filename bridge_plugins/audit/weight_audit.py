@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
 import torch.distributed as dist
 
+from bridge_plugins.audit import agreement, handover, nesting
+from bridge_plugins.audit.declared import Declared
 from bridge_plugins.audit.expected import Expected
 from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.record import Record
-from bridge_plugins.audit.rules import RULES, Context, Rule
+from bridge_plugins.audit.judge import judge, tell_sinks
+from bridge_plugins.audit.recording import Recording, Taken
+from bridge_plugins.audit.rules import Context, Rule, choose
 from bridge_plugins.audit.summary import Header, Summary, package_versions, summarize
-from bridge_plugins.fingerprint import FingerprintStream
+from bridge_plugins.errors import VetoError
 from bridge_plugins.plugins import manager, patcher
-
-logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item", bound=tuple[Any, ...])
 
@@ -33,29 +34,38 @@ class WeightAudit:
         engine.push(audit.watch(bridge.export_hf_weights(model)))
         summary, findings = audit.finish(version, group)
 
+    What the transports of this process are handed meanwhile is recorded beside it, as stage ``wire``. To judge a version
+    before its first byte leaves, audit one export that nobody sends, call `finish`, and then push another.
+
     Keeps one record per tensor of this version and of the one before, and no reference to a tensor.
+
+    Args:
+        rules: rules or their codes; None for ``BRIDGE_AUDIT_RULES``, or all.
+        declared: what no checkpoint says of the tensors.
+        strict: whether `finish` stops a version that has an error; None for ``BRIDGE_AUDIT_STRICT``.
     """
 
     model: str
     topology: str = ""
     expected: Expected | None = None
-    rules: tuple[Rule, ...] = RULES
-    _seen: list[tuple[str, tuple[int, ...], int]] = field(default_factory=list, init=False)
-    _fingerprints: FingerprintStream = field(default_factory=FingerprintStream, init=False)
+    rules: Sequence[Rule | str] | None = None
+    declared: Declared = field(default_factory=Declared.from_environment)
+    strict: bool | None = None
+    _rules: tuple[Rule, ...] = field(default=(), init=False)
+    _stream: Recording = field(default_factory=Recording, init=False)
+    _wire: Recording = field(default_factory=Recording, init=False)
     _previous: Summary | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._rules = choose(self.rules)
+        if self.strict is None:
+            self.strict = os.environ.get("BRIDGE_AUDIT_STRICT", "") not in ("", "0")
 
     def watch(self, stream: Iterable[Item]) -> Iterator[Item]:
         """Yield the very items of `stream`, at once. An item is a tuple that begins with (HF name, tensor)."""
-        self._seen.clear()
-        self._fingerprints = FingerprintStream()
-        for item in stream:
-            name, tensor = item[:2]
-            # On a GPU this is one launch on the current stream: nothing is waited for until `finish`.
-            self._fingerprints.add(tensor)
-            self._seen.append((name, tuple(tensor.shape), tensor.nbytes))
-            del tensor
-            yield item
-            del item  # or this tensor would live on while the next one is made
+        self._stream, self._wire = Recording(), Recording()
+        handover.listen(self._wire)
+        yield from watch(stream, self._stream)
 
     def finish(
         self, version: str, group: Any = None, *, trained: bool = False
@@ -68,69 +78,80 @@ class WeightAudit:
             trained: whether an optimizer step was made since the version before.
 
         Returns:
-            This rank's summary, and the findings, which are the same on every rank.
+            This rank's summary, and the findings, which are the same on every rank. What each rank handed to a
+            transport is judged on the first rank alone.
+
+        Raises:
+            VetoError: on every rank, if a `before_push` hook objects or, in strict mode, any finding is an error.
         """
         distributed = dist.is_available() and dist.is_initialized()
         rank = dist.get_rank(group) if distributed else 0
+        world = dist.get_world_size(group) if distributed else 1
+        handover.stop(self._wire)
+        stream, wire = self._stream.take(), self._wire.take()
+        summary = self._summary(stream, "hf", version, rank, world)
+        sent = self._summary(wire, "wire", version, rank, world) if wire.records else None
+        witnesses = agreement.witnesses(summary, group)
+
+        def decide() -> tuple[list[Finding], str]:
+            context = Context(
+                self.expected, self._previous, trained, stream.repeated, wire.conflicting,
+                stream.unread, sent, self.declared, witnesses,
+            )  # fmt: skip
+            findings = judge(self._rules, summary, context)
+            return findings, self._objection(summary, findings)
+
+        findings, objection = agreement.from_first_rank(decide, group)
+        summary = msgspec.structs.replace(summary, findings=findings)
+        self._previous = summary
+        tell_sinks(summary)
+        if objection:
+            raise VetoError(f"version {version} is not pushed: {objection}")
+        return summary, findings
+
+    def _summary(self, taken: Taken, stage: str, version: str, rank: int, world: int) -> Summary:
         header = Header(
             model=self.model,
             topology=self.topology,
             version=version,
+            stage=stage,
             rank=rank,
             expected=self.expected.origin if self.expected else "",
             patches={name: status.state.value for name, status in patcher().status.items()},
             packages=package_versions(),
+            world=world,
+            partial=taken.partial,
+            manifest=taken.manifest,
+            seconds=taken.seconds,
         )
-        taken = zip(self._seen, self._fingerprints.read(), strict=True)
-        summary = summarize(header, (Record.of(*seen, fingerprint) for seen, fingerprint in taken))
-        repeated = tuple(
-            name for name, times in Counter(name for name, _, _ in self._seen).items() if times > 1
-        )
-        context = Context(self.expected, self._previous, trained, repeated)
-        findings = self._judge(summary, context) if rank == 0 else []
-        if distributed:
-            findings = _agree(summary, findings, group)
-        self._previous = summary
-        _tell_sinks(summary, findings)
-        return summary, findings
+        return summarize(header, taken.records)
 
-    def _judge(self, summary: Summary, context: Context) -> list[Finding]:
-        findings: list[Finding] = []
-        for rule in self.rules:
-            try:
-                findings += rule.check(summary, context)
-            except Exception as error:  # the other ranks wait for this one: a rule's fault must not hang them
-                logger.exception("rule %s failed", rule.code)
-                what = f"the rule itself failed ({type(error).__name__}: {error})"
-                findings.append(
-                    Finding(rule.code, "model", what, "nothing is known of what it would have seen")
-                )
-        return findings
+    def _objection(self, summary: Summary, findings: list[Finding]) -> str:
+        """Why this version must not be pushed, in one line; empty if nobody objects."""
+        try:
+            manager().hook.before_push(summary=summary, findings=findings)
+        except Exception as error:
+            return next(iter(str(error).splitlines()), type(error).__name__)
+        errors = [finding for finding in findings if finding.severity == "error"]
+        if self.strict and errors:
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            return f"{errors[0]}{more}"
+        return ""
 
 
-def _agree(summary: Summary, findings: list[Finding], group: Any) -> list[Finding]:
-    """The findings of the first rank, and one more if the ranks did not see the same weights; on every rank."""
-    seen: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(seen, (summary.digest, len(summary.records)), group=group)
-    apart = tuple(rank for rank, other in enumerate(seen) if other != seen[0])
-    shared: list[Any] = [findings]
-    dist.broadcast_object_list(shared, group=group, group_src=0)
-    if apart:
-        shared[0].append(
-            Finding(
-                "MANIFEST",
-                "model",
-                "ranks exported other weights than rank 0",
-                "every rank of an export yields the same full tensors: look at these ranks' collectives",
-                (),
-                apart,
-            )
-        )
-    return list(shared[0])
-
-
-def _tell_sinks(summary: Summary, findings: list[Finding]) -> None:
+def watch(stream: Iterable[Item], recording: Recording) -> Iterator[Item]:
+    """The very items of `stream`, recorded. A stream that ends early is marked as partial."""
+    ended = "its consumer closed it early"
     try:
-        manager().hook.audit_finished(summary=summary, findings=findings)
-    except Exception:
-        logger.exception("a sink of the audit failed; the run goes on")
+        for item in nesting.pull(stream):
+            recording.add(item)
+            yield item
+            del item  # or this tensor would live on while the next one is made
+        ended = ""
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        ended = f"it failed: {type(error).__name__}"
+        raise
+    finally:
+        recording.partial = recording.partial or ended

@@ -73,7 +73,9 @@ def run(settings: Settings, console: Console) -> Outcome:
         synced = push("2", trained=settings.steps > 0)
         _show_parity(console, sync, trainer, checkpoint)
     verdict = synced.verdict
-    return Outcome(str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings])
+    return Outcome(
+        str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings if finding.counts]
+    )
 
 
 def wait_for_engines(engines: Sequence[Engine], seconds: float = 300) -> None:

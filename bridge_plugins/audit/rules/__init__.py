@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from bridge_plugins.audit.rules.delta import Delta
-from bridge_plugins.audit.rules.hash import Hash
-from bridge_plugins.audit.rules.names import Names
-from bridge_plugins.audit.rules.rule import Context, Rule
-from bridge_plugins.audit.rules.shapes import Shapes
-from bridge_plugins.audit.rules.stats import Stats
+from bridge_plugins.audit.rules.choice import BUILT_IN, LAST_STAGE, choose
+from bridge_plugins.audit.rules.rule import Context, Rule, Witness
 
-RULES: tuple[Rule, ...] = (Names(), Shapes(), Hash(), Delta(), Stats())
-
-__all__ = ["RULES", "Context", "Rule"]
+__all__ = ["BUILT_IN", "LAST_STAGE", "Context", "Rule", "Witness", "choose"]

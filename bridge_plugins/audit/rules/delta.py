@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.grouping import by_layer
+from bridge_plugins.audit.grouping import by_layer, count
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
 
 class Delta:
-    """A step after which nothing moved; a move although no step was made.
+    """A step after which nothing moved; a move although no step was made; a frozen tensor that moved.
 
-    Single tensors that stand still are no finding: norms in bfloat16, and experts that saw no token, do so at the
-    learning rates of RL.
+    Single tensors that stand still are no finding but a count: norms in bfloat16, and experts that saw no token, do
+    so at the learning rates of RL. Cannot see how far anything moved, nor whether in the right direction; if
+    nobody says whether a step was made, only frozen tensors are judged.
     """
 
     code = "DELTA"
@@ -23,16 +24,33 @@ class Delta:
         if context.previous is None:
             return
         before = context.previous.records
-        moved = [n for n, r in summary.records.items() if n in before and r.lanes != before[n].lanes]
+        both = [name for name in summary.records if name in before]
+        moved = [name for name in both if summary.records[name].lanes != before[name].lanes]
+        frozen = [name for name in moved if context.declared.is_frozen(name)]
         since = f"version {context.previous.header.version}"
-        if context.trained and not moved:
+        for layer, names in by_layer(frozen).items():
+            yield Finding(
+                self.code, layer, f"{count(names)} moved since {since} although declared frozen",
+                "adapters merged into the base, or an optimizer that has these parameters", names,
+                expected="the same bits", found="other bits",
+            )  # fmt: skip
+        if context.trained and both and not moved:
             yield Finding(
                 self.code, "model", f"no tensor moved since {since} although the optimizer stepped",
-                "the export reads a copy that training does not write", (),
+                "the export reads a copy that training does not write",
+                expected="some moved", found="none moved",
             )  # fmt: skip
-        if not context.trained:
-            for layer, names in by_layer(moved).items():
+        elif context.trained is False:
+            for layer, names in by_layer(name for name in moved if name not in frozen).items():
                 yield Finding(
                     self.code, layer, f"{len(names)} tensors moved since {since} although no step was made",
                     "two exports of one state must be equal: look for a race or a stale cache", names,
+                    expected="the same bits", found="other bits",
                 )  # fmt: skip
+        elif (
+            moved and (still := len([n for n in both if not context.declared.is_frozen(n)]) - len(moved)) > 0
+        ):
+            yield Finding(
+                self.code, "model", f"{still} of {len(both)} tensors have the bits of {since}",
+                "usual for bfloat16 norms and for experts without tokens", severity="info",
+            )  # fmt: skip

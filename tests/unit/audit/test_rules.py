@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from bridge_plugins.audit import Expected, Finding, WeightAudit
+from bridge_plugins.audit import Expected, Finding, Summary, WeightAudit
 from bridge_plugins.audit.record import Record
+from bridge_plugins.audit.rules import Context
+from bridge_plugins.audit.rules.stats import Stats
+from bridge_plugins.errors import UsageError
 from bridge_plugins.fingerprint import fingerprint
+from bridge_plugins.hookspecs import hookimpl
 from bridge_plugins.layout.sources import Source
+from bridge_plugins.plugins import manager
 
 Weights = dict[str, Tensor]
 
@@ -59,7 +64,7 @@ def test_a_clean_version_has_no_finding() -> None:
         (lambda w: {n: t for n, t in w.items() if n != "model.norm.weight"}, "SET model.norm.weight: "),
         (lambda w: {**w, "model.layers.9.x": torch.zeros(1)}, "SET layer 9: model.layers.9.x came that"),
         (lambda w: {n: t[:2] if "norm" in n else t for n, t in w.items()}, "SHAPE model.norm.weight: is [2, 6]"),
-        (lambda w: {n: t.float() if "norm" in n else t for n, t in w.items()}, "DTYPE model.norm.weight: is float32"),
+        (lambda w: {n: t.half() if "norm" in n else t for n, t in w.items()}, "DTYPE model.norm.weight: is float16"),
         (lambda w: exchange(w, "layers.0.", "layers.2."), "HASH layer 0: carries the weights of layer 2"),
         (
             lambda w: exchange(w, "layers.1.mlp.experts.0.", "layers.1.mlp.experts.2."),
@@ -119,7 +124,9 @@ def test_delta() -> None:
     assert versions(weights(), weights(), trained=False) == []
     assert versions(weights(), weights(seed=1), trained=True) == []
     one_moved = {n: t + 1 if "norm" in n else t for n, t in weights().items()}
-    assert versions(weights(), one_moved, trained=True) == []
+    still = versions(weights(), one_moved, trained=True)
+    assert [str(finding) for finding in still if finding.counts] == []
+    assert still[0].what.startswith("25 of 26 tensors have the bits of version 0")
     assert "no tensor moved since version 0" in str(versions(weights(), weights(), trained=True)[0])
     assert "DELTA model.norm.weight: 1 tensors moved" in str(versions(weights(), one_moved, trained=False)[0])
 
@@ -133,9 +140,46 @@ def test_without_a_checkpoint_nothing_is_claimed() -> None:
     assert summary.header.expected == ""
 
 
-def test_a_rule_can_be_left_out() -> None:
-    audit = WeightAudit("tiny", expected=expected(weights()), rules=())
-    for _ in audit.watch([]):
-        pass
-    assert audit.finish("1")[1] == []
-    assert dataclasses.replace(audit, rules=WeightAudit("tiny").rules).rules
+def test_rules_are_chosen_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = [(n, t * float("nan")) for n, t in weights().items() if n != "model.norm.weight"]
+
+    def codes(**chosen: Any) -> set[str]:
+        audit = WeightAudit("tiny", expected=expected(weights()), **chosen)
+        for _ in audit.watch(stream):
+            pass
+        return {finding.rule for finding in audit.finish("1")[1]}
+
+    assert codes() == {"SET", "STATS", "HASH"}
+    assert codes(rules=()) == set()
+    assert codes(rules=("SET", Stats())) == {"SET", "STATS"}
+    monkeypatch.setenv("BRIDGE_AUDIT_RULES", "STATS, HASH")
+    assert codes() == {"STATS", "HASH"}
+    with pytest.raises(UsageError, match="there is no rule SETT; known are SET, UNIQ, COV"):
+        codes(rules=("SETT",))
+
+
+class NoOddNames:
+    """A plugin's rule."""
+
+    code = "ODD"
+
+    def check(self, summary: Summary, context: Context) -> list[Finding]:  # noqa: ARG002
+        return [Finding(self.code, "model", "too many tensors")] if len(summary.records) > 3 else []
+
+
+class Plugin:
+    @hookimpl
+    def audit_rules(self) -> list[NoOddNames]:
+        return [NoOddNames()]
+
+
+def test_a_plugin_adds_a_rule_that_is_chosen_like_any_other() -> None:
+    manager().register(plugin := Plugin())
+    try:
+        assert "ODD too many" in str(judge(list(weights().items()), weights())[0]).replace(" model:", "")
+        audit = WeightAudit("tiny", rules=("ODD",))
+        for _ in audit.watch(weights().items()):
+            pass
+        assert [finding.rule for finding in audit.finish("1")[1]] == ["ODD"]
+    finally:
+        manager().unregister(plugin)

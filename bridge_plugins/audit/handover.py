@@ -1,0 +1,46 @@
+"""Where a transport says what it was handed: the wire stage. Whoever listens has a recording open here."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import weakref
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bridge_plugins.audit.recording import Recording
+
+logger = logging.getLogger(__name__)
+
+_buckets = itertools.count()
+# Weak: whoever drops its recording has stopped listening.
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def listen(recording: Recording) -> None:
+    """Let `recording` have what every transport of this process is handed from now on."""
+    _open.add(recording)
+
+
+def stop(recording: Recording) -> None:
+    """The opposite of `listen`."""
+    _open.discard(recording)
+
+
+def handed_over(named_tensors: Callable[[], Iterable[tuple[str, Any]]]) -> None:
+    """Say what one bucket, or one call of a transport, holds.
+
+    Args:
+        named_tensors: gives (HF name, tensor) of the very bytes that leave; called only if somebody listens. Its
+            failure is logged and stops no push.
+    """
+    if not _open:
+        return
+    number = next(_buckets)
+    try:
+        for item in named_tensors():
+            for recording in _open:
+                recording.add(item, number)
+    except Exception:
+        logger.exception("what was handed to the transport could not be audited; the push goes on")

@@ -1,0 +1,70 @@
+"""Kinds of HF names that rules treat alike: derived buffers, scales, tied and multi-token prediction tensors."""
+
+from __future__ import annotations
+
+import re
+
+from bridge_plugins.audit.place import place_of
+
+# Made anew by whoever needs them; some checkpoints and some trainers carry them along.
+_DERIVED = re.compile(
+    r"(?:^|\.)(?:cos_sin_cache|cos_cached|sin_cached|inv_freq|original_inv_freq|position_ids|masked_bias)$"
+)
+_SCALE = re.compile(
+    r"(?:_scale_inv|_scale|_scale_2|_zero_point|_global_scale|\.scale|\.scales|\.input_scale|\.[kqv]_scale)$"
+)
+# May be held and sent wider than the checkpoint has them: nothing is lost.
+_OFTEN_WIDE = re.compile(
+    r"(?:\.gate\.weight|\.router(?:\.\w+)*|e_score_correction_bias|expert_bias|\.A_log|\.dt_bias|norm\d*\.\w+)$"
+)
+
+
+def is_derived(name: str) -> bool:
+    """A buffer that is computed from the config, such as a rotary table."""
+    return _DERIVED.search(name) is not None
+
+
+def is_scale(name: str) -> bool:
+    """A companion of a quantised weight."""
+    return _SCALE.search(name) is not None
+
+
+def weights_of_scale(name: str) -> tuple[str, ...]:
+    """Names that the weight of a scale may have, in the ways in which scales are named."""
+    stem = _SCALE.sub("", name)
+    return (stem, f"{stem}.weight", f"{stem}.weight_packed", f"{stem}.qweight")
+
+
+def is_often_wide(name: str) -> bool:
+    """A tensor that trainers keep in float32 beside bfloat16 weights: routers, expert biases, norms, A_log."""
+    return _OFTEN_WIDE.search(name) is not None
+
+
+def is_output_layer(name: str) -> bool:
+    """The output layer, which a tied model shares with its embedding."""
+    return name.rpartition("lm_head.")[1] != "" and name.endswith("weight")
+
+
+def is_embedding(name: str) -> bool:
+    """The word embedding."""
+    return name.endswith(("embed_tokens.weight", "wte.weight", "word_embeddings.weight"))
+
+
+def is_vocabulary(name: str) -> bool:
+    """A tensor whose rows are the vocabulary's, which Megatron pads."""
+    return is_embedding(name) or is_output_layer(name)
+
+
+def is_prediction(name: str, layers: int) -> bool:
+    """A multi-token prediction (MTP) tensor: ``mtp.…``, or a decoder layer beyond the config's `layers`."""
+    if name.startswith("mtp.") or ".mtp." in name or ".mtp_layers." in name:
+        return True
+    place = place_of(name)
+    return bool(layers) and place.layer_name == f"layer {place.layer_number}" and place.layer_number is not None and (
+        place.layer_number >= layers
+    )  # fmt: skip
+
+
+def plain(name: str) -> str:
+    """The name without what adapters add to it while they aren't merged: ``q_proj.base_layer.weight``."""
+    return name.replace(".base_layer.", ".")

@@ -1,0 +1,103 @@
+"""PAIR: companions travel together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from bridge_plugins.audit.finding import Finding
+from bridge_plugins.audit.grouping import by_layer, count
+from bridge_plugins.audit.names import is_scale, weights_of_scale
+from bridge_plugins.audit.record import Record
+from bridge_plugins.audit.rules.rule import Context
+from bridge_plugins.audit.summary import Summary
+
+#: Tensors that an engine fuses: one without the other leaves half of the fused one as it was.
+FUSED = (("q_a_proj.", "kv_a_proj_with_mqa."), ("gate_proj.", "up_proj."), ("w1.", "w3."))
+#: Of those, what SGLang fuses within one load call only: two buckets leave what it had, without a word.
+ONE_BUCKET = FUSED[:1]
+
+
+class Pairs:
+    """A quantised weight without its scale, a scale without its weight; one of a fused pair alone; a pair that
+    the engine joins within one load call, sent in two buckets. On the last stage present.
+
+    Fused pairs are judged where some layer has both, so that models that have but one of the names are left alone.
+    Buckets are known on the wire alone. Cannot see whether a scale fits its weight, nor pairs that no engine here
+    is known to join. Of a partial export no companion is missing.
+    """
+
+    code = "PAIR"
+
+    def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
+        last = context.last(summary)
+        records = last.records
+        if not last.header.partial:
+            yield from self._scales(records)
+            yield from self._alone(records)
+        yield from self._buckets(records)
+
+    def _scales(self, records: dict[str, Record]) -> Iterator[Finding]:
+        scales = {name for name in records if is_scale(name)}
+        owned = {weight for scale in scales for weight in weights_of_scale(scale)}
+        bare = [
+            n
+            for n, r in records.items()
+            if r.dtype.startswith("float8") and n not in owned and n not in scales
+        ]
+        for layer, names in by_layer(bare).items():
+            yield Finding(
+                self.code, layer, f"{count(names, 'is', 'are')} quantised and comes without a scale",
+                "the engine keeps or lacks the scale: outputs are NaN or noise", names,
+                expected="weight and scale", found="weight",
+            )  # fmt: skip
+        for layer, names in by_layer(
+            s
+            for s in scales
+            if s.endswith(("_scale_inv", "weight_scale")) and not records.keys() & weights_of_scale(s)
+        ).items():
+            yield Finding(
+                self.code, layer, f"{count(names, 'is', 'are')} a scale and comes without its weight",
+                "send the weight in the same version", names, expected="weight and scale", found="scale",
+            )  # fmt: skip
+
+    def _alone(self, records: dict[str, Record]) -> Iterator[Finding]:
+        for one, other, pairs in _fused(records, FUSED):
+            if not any(a in records and b in records for a, b in pairs):
+                continue
+            alone = [b if b in records else a for a, b in pairs if (a in records) != (b in records)]
+            for layer, names in by_layer(alone).items():
+                yield Finding(
+                    self.code, layer, f"{count(names, 'comes', 'come')} alone: an engine fuses {one} and {other}",
+                    "the engine keeps the other half as it was", names,
+                    expected=f"{one} and {other}", found="one of them",
+                )  # fmt: skip
+
+    def _buckets(self, records: dict[str, Record]) -> Iterator[Finding]:
+        for one, other, pairs in _fused(records, ONE_BUCKET):
+            apart = [
+                a
+                for a, b in pairs
+                if a in records and b in records and records[a].bucket != records[b].bucket
+            ]
+            for layer, names in by_layer(apart).items():
+                yield Finding(
+                    self.code, layer, f"{one} and {other} are sent in two buckets ({count(names)})",
+                    "the engine joins them within one load call: enlarge the buckets, or keep the pair together", names,
+                    expected="one bucket", found="two buckets",
+                )  # fmt: skip
+
+
+def _fused(
+    records: dict[str, Record], kinds: Iterable[tuple[str, str]]
+) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Of each kind its two words, and the pairs of names that either member stands for."""
+    for one, other in kinds:
+        found: dict[tuple[str, str], None] = defaultdict()
+        for name in records:
+            for word, partner in ((one, other), (other, one)):
+                before, hit, after = name.rpartition(f".{word}")
+                if hit:
+                    second = f"{before}.{partner}{after}"
+                    found[(name, second) if word == one else (second, name)] = None
+        yield one.rstrip("."), other.rstrip("."), list(found)
