@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from bridge_plugins.hookspecs import hookimpl
-from bridge_plugins.patching import Patch, Replace
+from bridge_plugins.patching import Patch, Replace, State
+from bridge_plugins.plugins import patcher
 
 TARGET = "megatron.bridge.models.conversion.model_bridge:_megatron_local_name_to_global"
 
@@ -45,6 +46,12 @@ NAMES = Replace(
     probe=_faults_or_hooks,
     signature=("models", "config", "param_name", "vp_stage"),
 )
+
+
+def are_right() -> bool:
+    """Whether names are global in this process: the patch is applied, or nothing is there to be mended."""
+    status = patcher().status.get(NAMES.name)
+    return status is not None and status.state in (State.APPLIED, State.NOT_NEEDED)
 
 
 @hookimpl

@@ -1,20 +1,17 @@
 """Gives each SequentialMLP expert its own LoRA adapter when adapters are merged into exported weights.
 
-The other half of fault A: with right names an adapter is found for its own expert, but the merge then
-puts the adapter of the expert on *this* rank into the weights gathered from every expert-parallel rank.
+Stock puts the adapter of the expert on *this* rank into the weights gathered from every expert-parallel rank.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
-from bridge_plugins import plugins
-from bridge_plugins.hookspecs import hookimpl
-from bridge_plugins.patching import Patch, Replace, State, wrapping
-
-PEFT = "megatron.bridge.models.conversion.peft_bridge"
+from bridge_plugins.patches import names
+from bridge_plugins.patches.lora_experts.probing import Watched
+from bridge_plugins.patching import Replace, wrapping
 
 
 def _merge_own(original: Any, bridge: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -25,30 +22,25 @@ def _merge_own(original: Any, bridge: Any, args: tuple[Any, ...], kwargs: dict[s
     """
     model, weights, adapters = _arguments(*args, **kwargs)
     sequential = bool(weights and adapters) and ".local_experts." in adapters[0].global_base_prefix
-    if not sequential or not _names_are_right():
+    # With stock names a rank finds no adapters for its experts and would not meet the others in the gather.
+    if not sequential or not names.are_right():
         return original(*args, **kwargs)
     gathered = [_gather(bridge, adapter) for adapter in adapters]
-    ranks = len(gathered[0])
-    if ranks == 1:
+    if len(gathered[0]) == 1:
         return original(*args, **kwargs)
-    experts_per_rank = model[0].config.num_moe_experts // ranks
-    merged = {}
-    for rank in range(ranks):
-        own = {
-            name: weight
-            for name, weight in weights.items()
-            if _expert(bridge, name, adapters[0].global_base_prefix) // experts_per_rank == rank
-        }
+    base = adapters[0].global_base_prefix
+    experts = {name: _expert(bridge, name, base) for name in weights}
+    order = sorted(set(experts.values()))  # one from each rank, and later ranks hold later experts
+    if len(order) != len(gathered[0]):
+        raise NotImplementedError(
+            f"{base}: weights of experts {order} came from {len(gathered[0])} expert-parallel ranks, not one of "
+            "each: their adapters can't be told apart; build the model with moe_grouped_gemm=True"
+        )
+    merged: dict[str, Any] = {}
+    for rank, expert in enumerate(order):
+        own = {name: weight for name, weight in weights.items() if experts[name] == expert}
         merged.update(original(model, own, [adapter[rank] for adapter in gathered]))
     return {name: merged[name] for name in weights}
-
-
-def _names_are_right() -> bool:
-    """With stock names a rank finds no adapters for its experts and would not meet the others in the
-    gather.
-    """
-    names = plugins.patcher().status.get("names")
-    return names is not None and names.state in (State.APPLIED, State.NOT_NEEDED)
 
 
 def _arguments(
@@ -81,14 +73,21 @@ def _gather(bridge: Any, adapter: Any) -> list[Any]:
     ]
 
 
-@hookimpl
-def bridge_patches() -> Iterable[Patch]:
-    return [
-        Replace(
-            name="lora_experts",
-            target=f"{PEFT}:MegatronPeftBridge._merge_lora_adapter_weights",
-            mends="adapters of SequentialMLP experts, EP>1: merged into the experts of other ranks (fault A)",
-            replacement=wrapping(_merge_own),
-            signature=("self", "megatron_model", "converted_weights_dict", "adapter_weights"),
-        )
-    ]
+def _merges_one_into_all(original: Any) -> str:
+    """Let the function merge one expert's adapter into the weights of two: right code asks for the other's."""
+    bridge = Watched()
+    weights = {f"model.layers.0.mlp.experts.{number}.down_proj.weight": bridge.tensor() for number in (0, 1)}
+    original(
+        bridge, [SimpleNamespace(config=SimpleNamespace(num_moe_experts=2))], weights, [bridge.adapter()]
+    )
+    return "" if bridge.asked_others else "found here: A"
+
+
+PATCH = Replace(
+    name="lora_experts",
+    target="megatron.bridge.models.conversion.peft_bridge:MegatronPeftBridge._merge_lora_adapter_weights",
+    mends="adapters of SequentialMLP experts, EP>1: merged into the experts of other ranks (fault A)",
+    replacement=wrapping(_merge_own),
+    probe=_merges_one_into_all,
+    signature=("self", "megatron_model", "converted_weights_dict", "adapter_weights"),
+)
