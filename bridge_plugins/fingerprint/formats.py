@@ -75,6 +75,13 @@ _FORMATS = (
     Format("bool", 8, Kind.UNSIGNED),
 )
 
+_BY_NAME = {known.name: known for known in _FORMATS}
+
+
+def named(name: str) -> Format:
+    """The format that torch calls `name`. Raises KeyError if it has no fingerprint."""
+    return _BY_NAME[name]
+
 
 @cache
 def _by_dtype() -> dict[torch.dtype, Format]:

@@ -14,9 +14,9 @@ DEMO = {"tp": 2, "pp": 2, "ep": 2}
 
 #: fault → what the line that names it must say
 NAMED = {
-    "swap-experts": "HASH layer 1 expert 0: carries the weights of layer 1 expert 1",
-    "wrong-layer-offset": "HASH layer 0: carries the weights of layer 2",
-    "gate-up-swapped": "HASH layer 1: gate_proj and up_proj are exchanged",
+    "swap-experts": "HASH layer 1: experts 0 and 1 are exchanged",
+    "wrong-layer-offset": "HASH layers 0-1 and 2-3: are exchanged",
+    "gate-up-swapped": "HASH layer 1 experts 0-7: gate_proj and up_proj are exchanged",
     "drop-layer": "SET layer 1: 33 tensors",
     "stale-engine": "still serves version 1",
 }

@@ -83,7 +83,7 @@ def test_a_broken_demo_names_the_fault_and_exits_with_1(nothing_left: Path) -> N
     done = demo(nothing_left, "--fault", "swap-experts")
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith("VERDICT findings ")
-    assert "layer 1 expert 0: carries the weights of layer 1 expert 1" in done.stdout
+    assert "layer 1: experts 0 and 1 are exchanged" in done.stdout
 
 
 @pytest.mark.parametrize(
