@@ -28,19 +28,23 @@ def stop(recording: Recording) -> None:
     _open.discard(recording)
 
 
-def handed_over(named_tensors: Callable[[], Iterable[tuple[str, Any]]]) -> None:
+def handed_over(
+    named_tensors: Callable[[], Iterable[tuple[str, Any]]], *, one_call: bool = True, strided: bool = False
+) -> None:
     """Say what one bucket, or one call of a transport, holds.
 
     Args:
         named_tensors: gives (HF name, tensor) of the very bytes that leave; called only if somebody listens. Its
             failure is logged and stops no push.
+        one_call: the engine loads these together; False where nobody knows what it loads together.
+        strided: the transport reads a view by its strides, so that one is no finding.
     """
     if not _open:
         return
-    number = next(_buckets)
+    number = next(_buckets) if one_call else None
     try:
         for item in named_tensors():
             for recording in _open:
-                recording.add(item, number)
+                recording.add(item, number, strided=strided)
     except Exception:
         logger.exception("what was handed to the transport could not be audited; the push goes on")

@@ -14,7 +14,8 @@ class Record(msgspec.Struct, frozen=True):
 
     `lanes` is its fingerprint; `norm` the root of its sum of squares; `absmax` of its finite elements; `zeros` and
     `nonfinite` count elements. `dtype` as torch spells it. `bucket` numbers the calls that handed tensors to a
-    transport; None on stages that have none. `contiguous` says whether the tensor lay in memory as it is read.
+    transport; None on stages that have none. `contiguous` is false for a view that was
+    handed to a transport which sends memory as it lies.
     """
 
     name: str

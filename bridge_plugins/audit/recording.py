@@ -60,16 +60,18 @@ class Recording:
     def __len__(self) -> int:
         return len(self._seen) + len(self._unread)
 
-    def add(self, item: Any, bucket: int | None = None) -> None:
-        """Take the facts of an item, which begins with (HF name, tensor). On a GPU one launch, and no wait."""
+    def add(self, item: Any, bucket: int | None = None, *, strided: bool = True) -> None:
+        """Take the facts of an item, which begins with (HF name, tensor). On a GPU one launch, and no wait.
+
+        `strided` says that whoever takes the tensor reads it by its strides.
+        """
         started = time.perf_counter()
         name = "?"
         try:
             name, tensor = item[0], item[1]
             self._fingerprints.add(tensor)
-            self._seen.append(
-                Seen(str(name), tuple(tensor.shape), tensor.nbytes, bucket, tensor.is_contiguous())
-            )
+            whole = strided or tensor.is_contiguous()
+            self._seen.append(Seen(str(name), tuple(tensor.shape), tensor.nbytes, bucket, whole))
         except Exception as error:  # an audit must not break the export that it watches
             logger.warning("%s could not be fingerprinted: %s: %s", name, type(error).__name__, error)
             self._unread[str(name)] = f"{type(error).__name__}: {error}"

@@ -20,6 +20,8 @@ import torch
 import torch.multiprocessing.reductions  # registers with ForkingPickler how tensors travel between processes
 from torch import Tensor
 
+from bridge_plugins.audit.handover import handed_over
+
 LOAD_FORMAT = "flattened_bucket"
 
 # Every tensor starts at a multiple of this: a slice of bytes is viewed in the tensor's dtype on the other side.
@@ -51,9 +53,16 @@ class Bucket:
                 FlattenedTensorMetadata(name, tensor.shape, tensor.dtype, start, end, tensor.nbytes)
             )
         self.bytes = torch.zeros(end, dtype=torch.uint8, device=named_tensors[0][1].device)
-        for meta, (_, tensor) in zip(self.metadata, named_tensors, strict=True):
-            target = self.bytes[meta.start_idx : meta.end_idx].view(meta.dtype).view(meta.shape)
+        for (_, target), (_, tensor) in zip(self.tensors(), named_tensors, strict=True):
             target.copy_(tensor)
+        handed_over(self.tensors)
+
+    def tensors(self) -> list[tuple[str, Tensor]]:
+        """What lies in the buffer, by name: views of its bytes."""
+        return [
+            (meta.name, self.bytes[meta.start_idx : meta.end_idx].view(meta.dtype).view(meta.shape))
+            for meta in self.metadata
+        ]
 
     def payload(self) -> str:
         """The bucket for one rank of an engine. Each rank needs one of its own: a handle is read once."""

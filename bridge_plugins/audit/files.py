@@ -1,0 +1,40 @@
+"""Where automatic mode writes, and how much: one file for each version, stage and rank."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+
+from bridge_plugins.audit.summary import Summary
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_FOLDER = "bridge-audit"
+DEFAULT_VERSIONS = 3
+
+
+def folder() -> Path:
+    """``BRIDGE_AUDIT_DIR``. A run wants a folder of its own: a later run writes over files of the same version."""
+    return Path(os.environ.get("BRIDGE_AUDIT_DIR") or DEFAULT_FOLDER)
+
+
+def versions_to_audit() -> int:
+    """``BRIDGE_AUDIT_MAX_VERSIONS``: how many versions a process audits; negative: no limit."""
+    given = os.environ.get("BRIDGE_AUDIT_MAX_VERSIONS", "")
+    try:
+        return int(given) if given else DEFAULT_VERSIONS
+    except ValueError:
+        logger.warning(
+            "BRIDGE_AUDIT_MAX_VERSIONS=%s is no number; %s versions are audited", given, DEFAULT_VERSIONS
+        )
+        return DEFAULT_VERSIONS
+
+
+def path_of(summary: Summary) -> Path:
+    """The file of a summary. A version's label comes from outside and is spelt so that it names no folder."""
+    header = summary.header
+    version = header.version
+    label = f"{int(version):06d}" if version.isdigit() else re.sub(r"[^A-Za-z0-9_-]", "_", version)[:80]
+    return folder() / f"v{label}.{header.stage}.rank{header.rank:05d}.json"
