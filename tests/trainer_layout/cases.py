@@ -66,3 +66,57 @@ def _at(tensor: Any, offset: Any, size: Any, stride: Any) -> Any:
     rows = tensor.detach().reshape(-1, tensor.shape[-1]) if tensor.dim() else tensor.detach().reshape(1, 1)
     ends = [offset[axis] + (size[axis] - 1) * stride[axis] + 1 for axis in (0, 1)]
     return rows[offset[0] : ends[0] : stride[0], offset[1] : ends[1] : stride[1]]
+
+
+def stages(
+    checkpoint: str,
+    topology: dict[str, Any],
+    *,
+    provider: dict[str, Any] | None = None,
+    fault: str = "",
+    drift: int | None = None,
+) -> dict[str, Any]:
+    """The stages megatron_local and hf of one version, on this rank, with `fault` in the bridge from the start.
+
+    `drift`: the rank whose copy of a norm is changed after the import.
+    """
+    import torch
+    import torch.distributed as dist
+
+    from bridge_plugins.audit.expected import Expected
+    from bridge_plugins.audit.megatron_local import LocalAudit
+    from bridge_plugins.audit.weight_audit import WeightAudit
+    from bridge_plugins.layout.trainer import trainer_layout
+    from tests.trainer_layout import faults
+
+    if fault:
+        faults.switch_in(fault)
+    trainer = build(checkpoint, topology_of(topology), load=False, **(provider or {}))
+    layout = trainer_layout(trainer.bridge, trainer.model)
+    trainer.bridge.load_hf_weights(trainer.model)
+    if drift == dist.get_rank():
+        parameter = next(p for n, p in trainer.model[0].named_parameters() if n.endswith("layer_norm_weight"))
+        with torch.no_grad():
+            parameter.view(torch.int16)[3] ^= 1
+
+    local = LocalAudit(layout, trainer.model, model="tiny")
+    summary, findings = local.finish("1")
+    audit = WeightAudit(model="tiny", expected=Expected.from_folder(checkpoint))
+    for _ in audit.watch(trainer.bridge.export_hf_weights(trainer.model, cpu=True, show_progress=False)):
+        pass
+    exported, exported_findings = audit.finish("1")
+    return {
+        "tensors": len(exported.records),
+        "same": summary.digest == exported.digest,
+        "layers": [layer.name for layer in summary.layers] == [layer.name for layer in exported.layers]
+        and [layer.digest for layer in summary.layers] == [layer.digest for layer in exported.layers],
+        "unlike": [
+            name
+            for name in summary.records
+            if summary.records[name].lanes != exported.records[name].lanes
+            or summary.records[name].nbytes != exported.records[name].nbytes
+        ],
+        "names": sorted(summary.records),
+        "local": [[f.rule, f.severity, str(f), list(f.ranks)] for f in findings],
+        "export": [str(finding) for finding in exported_findings],
+    }

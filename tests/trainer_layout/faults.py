@@ -1,0 +1,90 @@
+"""Faults of an import and an export that are wrong in the same way: a round trip through them changes nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from bridge_plugins.patching import Patcher, Replace, wrapping
+
+_MODEL_BRIDGE = "megatron.bridge.models.conversion.model_bridge"
+_MAPPING = "megatron.bridge.models.conversion.param_mapping"
+LAYER = 1
+
+
+def switch_in(fault: str) -> None:
+    """Break both directions of the bridge in this process."""
+    for patch in _FAULTS[fault]:
+        Patcher().add(patch, "tests")
+
+
+def _patch(name: str, target: str, wrapper: Any) -> Replace:
+    return Replace(f"fault.{name}", target, "nothing", wrapping(wrapper))
+
+
+def _exchanged(weights: dict[str, Any]) -> dict[str, Any]:
+    """Gate as up and up as gate, in one layer."""
+    if not any(f".layers.{LAYER}." in name for name in weights):
+        return weights
+    other = {"gate_proj": "up_proj", "up_proj": "gate_proj"}
+    return {
+        re.sub("gate_proj|up_proj", lambda m: other[m[0]], name): tensor for name, tensor in weights.items()
+    }
+
+
+def _gate_up_in(wrapped: Any, mapping: Any, args: Any, kwargs: Any) -> Any:
+    weights, *rest = args
+    if f".layers.{LAYER}." in mapping.hf_param["gate"]:
+        weights = {"gate": weights["up"], "up": weights["gate"]}
+    return wrapped(weights, *rest, **kwargs)
+
+
+def _gate_up_out(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+    return _exchanged(wrapped(*args, **kwargs))
+
+
+def _slabs_in(*call: Any) -> Any:
+    """q, k and v one after the other, to be cut into equal slabs: right on one rank, wrong on two."""
+    import torch
+
+    config, q, k, v = call[2]
+    del config
+    return torch.cat([q, k, v])
+
+
+def _slabs_out(*call: Any) -> Any:
+    import torch
+
+    config, qkv = call[2][:2]
+    heads, groups = config.num_attention_heads, config.num_query_groups
+    size = qkv.shape[0] // (heads + 2 * groups)
+    return torch.split(qkv, [heads * size, groups * size, groups * size])
+
+
+def _swap_experts(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
+    name: str = wrapped(*args, **kwargs)
+    if f".layers.{LAYER}." not in name or ".experts." not in name:
+        return name
+    other = {"0": "1", "1": "0"}
+    return re.sub(r"(\.weight)(\d+)$", lambda m: m[1] + other.get(m[2], m[2]), name)
+
+
+def _swap_layers(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
+    other = {"0": "3", "3": "0"}
+    name: str = wrapped(*args, **kwargs)
+    return re.sub(r"\.layers\.(\d+)", lambda m: f".layers.{other.get(m[1], m[1])}", name, count=1)
+
+
+_NAME = f"{_MODEL_BRIDGE}:_megatron_local_name_to_global"
+_FAULTS: dict[str, list[Replace]] = {
+    "gate and up": [
+        _patch("in", f"{_MAPPING}:GatedMLPMapping.hf_to_megatron", _gate_up_in),
+        _patch("out", f"{_MAPPING}:GatedMLPMapping.megatron_to_hf", _gate_up_out),
+    ],
+    "equal slabs": [
+        _patch("in", f"{_MAPPING}:merge_qkv_weights", _slabs_in),
+        _patch("out", f"{_MAPPING}:split_qkv_weights", _slabs_out),
+    ],
+    "experts": [_patch("names", _NAME, _swap_experts)],
+    "layers": [_patch("names", _NAME, _swap_layers)],
+}

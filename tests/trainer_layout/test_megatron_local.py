@@ -1,0 +1,76 @@
+"""The stage megatron_local against the export's own records, on real ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.stacks.models import Checkpoint
+from tests.stacks.ranks import Ranks
+from tests.trainer_layout.cases import topology_of
+
+STAGES = "tests.trainer_layout.cases:stages"
+
+
+def stages(ranks: Ranks, folder: Any, topology: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    world = topology_of(topology).world
+    return ranks(STAGES, world=world, checkpoint=str(folder), topology=topology, **options)
+
+
+@pytest.mark.parametrize(
+    ("family", "topology"),
+    [
+        pytest.param("qwen3_moe", {}, id="TP1"),
+        pytest.param("qwen3_moe", {"tp": 2, "pp": 2, "ep": 2}, id="TP2 PP2 EP2"),
+        pytest.param("qwen3_moe", {"pp": 2, "vpp": 2}, id="PP2 VPP2"),
+        pytest.param("qwen3_moe", {"ep": 4}, id="EP4"),
+        pytest.param("qwen3_moe", {"tp": 2, "etp": 2}, id="ETP2"),
+        pytest.param("qwen3", {"tp": 2, "world": 4}, id="dense, two replicas"),
+        pytest.param("qwen3_tied", {"tp": 2, "pp": 2}, id="tied"),
+        pytest.param("deepseek_v3", {"pp": 2, "ep": 2}, id="MLA, a bias in fp32"),
+    ],
+)
+def test_what_ranks_hold_is_bit_for_bit_what_the_bridge_yields(
+    ranks: Ranks, checkpoint: Checkpoint, family: str, topology: dict[str, Any]
+) -> None:
+    reports = stages(ranks, checkpoint(family), topology)
+    for report in reports:
+        assert report["tensors"] > 30
+        assert report["same"]
+        assert report["layers"]
+        assert not report["local"]
+        assert not report["export"]
+    assert len(reports[0]["names"]) == reports[0]["tensors"]
+    assert not reports[0]["unlike"]
+    assert not any(report["names"] for report in reports[1:])  # records on the first rank alone
+
+
+@pytest.mark.parametrize(
+    ("fault", "topology", "said"),
+    [
+        ("equal slabs", {"tp": 2}, "linear_qkv.weight"),
+        ("gate and up", {"pp": 2, "ep": 2}, "decoder.layers.1.mlp.experts.linear_fc1"),
+        ("experts", {"pp": 2, "ep": 2}, "of another HF expert number"),
+        ("layers", {"pp": 2}, "of another HF layer number"),
+    ],
+)
+def test_an_import_that_is_wrong_in_the_same_way_as_the_export(
+    ranks: Ranks, checkpoint: Checkpoint, fault: str, topology: dict[str, Any], said: str
+) -> None:
+    for report in stages(ranks, checkpoint("qwen3_moe"), topology, fault=fault):
+        assert report["same"]
+        assert not report["export"]  # the round trip gives the checkpoint back: HASH has nothing to say
+        assert 0 < len(report["local"]) < 5
+        assert {rule for rule, *_ in report["local"]} == {"LAYOUT"}
+        assert all(said in text for _, _, text, _ in report["local"]), report["local"]
+
+
+def test_a_replica_that_drifted_apart_is_named(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    for report in stages(ranks, checkpoint("qwen3"), {"tp": 2, "world": 4}, drift=3):
+        ((rule, severity, text, named),) = report["local"]
+        assert (rule, severity, named) == ("UNIQ", "error", [3])
+        assert "model.layers.0.input_layernorm.weight" in text
+        assert not [
+            finding for finding in report["export"] if "input_layernorm" in finding
+        ]  # it takes one copy
