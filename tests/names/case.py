@@ -10,6 +10,7 @@ from typing import Any
 
 from bridge_plugins.topology import Topology
 from tests.names import coded, truth
+from tests.names.uneven import build_with
 from tests.stacks.trainer import Trainer, build
 
 SHOWN = 3  #: findings of a kind that a report carries
@@ -26,10 +27,13 @@ def check(
     wrapper: str = "",
     exports: bool = True,
     provider: dict[str, Any] | None = None,
+    uneven: dict[str, int] | None = None,
+    own_config: bool = True,
 ) -> dict[str, Any]:
     """What is wrong on this rank, by kind (names, import, export); empty lists where nothing is.
 
     `stock` takes the name patch back, `off` switches plugins off, `wrapper` wraps every decoder layer.
+    `uneven` gives the number of experts of layers that have another one, each with its own config or not.
     """
     import torch.distributed as dist
 
@@ -43,11 +47,16 @@ def check(
         patcher.revert("names")
     for plugin in off or []:
         manager().unregister(name=plugin)
+    counts = {int(layer): count for layer, count in (uneven or {}).items()}
+    if counts:
+        build_with(counts, own_config=own_config)
     trainer = build(checkpoint, sizes, load=False, **(provider or {}))
     if wrapper:
         _wrap_layers(trainer, wrapper)
     names = {
-        local: truth.global_name(local[1], sizes, rank, local[0], layers=layers, experts=experts)
+        local: truth.global_name(
+            local[1], sizes, rank, local[0], layers=layers, experts=experts, uneven=counts
+        )
         for local in _local_names(trainer)
     }
     report = {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from bridge_plugins.names.param_name import ParamName
 from bridge_plugins.topology import Topology
 
@@ -14,8 +17,20 @@ def layers_of_chunks(topology: Topology, layers: int) -> list[range]:
     return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
-def global_name(local: str, topology: Topology, rank: int, chunk: int, *, layers: int, experts: int) -> str:
-    """The whole model's name for what `rank` calls `local` in its `chunk`-th virtual stage."""
+def global_name(
+    local: str,
+    topology: Topology,
+    rank: int,
+    chunk: int,
+    *,
+    layers: int,
+    experts: int,
+    uneven: Mapping[int, int] = MappingProxyType({}),
+) -> str:
+    """The whole model's name for what `rank` calls `local` in its `chunk`-th virtual stage.
+
+    A layer has as many experts as `uneven` says, or else `experts`.
+    """
     name = ParamName.parse(local)
     here = topology.coordinates(rank)
     layer, expert = name.layer, name.expert
@@ -23,5 +38,5 @@ def global_name(local: str, topology: Topology, rank: int, chunk: int, *, layers
         # Chunk c of every stage comes before chunk c + 1 of any: Megatron's interleaved order.
         layer = layers_of_chunks(topology, layers)[chunk * topology.pp + here.pp][layer]
     if expert is not None:
-        expert += here.ep * (experts // topology.ep)
+        expert += here.ep * (uneven.get(layer or 0, experts) // topology.ep)
     return str(name.numbered(layer=layer, expert=expert))
