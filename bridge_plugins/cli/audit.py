@@ -6,6 +6,8 @@ import typer
 
 from bridge_plugins.cli import exits
 from bridge_plugins.cli.commands.preflight import preflight
+from bridge_plugins.cli.commands.show import show
+from bridge_plugins.cli.commands.summary import summary
 
 app = typer.Typer(
     help="Audit the weights that Megatron Bridge hands to a rollout engine.",
@@ -20,7 +22,8 @@ def audit() -> None:
     """Audit the weights that Megatron Bridge hands to a rollout engine."""
 
 
-app.command()(preflight)
+for command in (preflight, summary, show):
+    app.command()(command)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import rich.box
+import rich.markup
 from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from bridge_plugins.audit.finding import Finding
     from bridge_plugins.doctor.report import PluginReport, Report
 
 _STYLES = {"applied": "green", "failed": "red", "refused": "red", "waiting": "yellow"}
@@ -24,6 +27,22 @@ _STYLES = {"applied": "green", "failed": "red", "refused": "red", "waiting": "ye
 def as_json(value: Any) -> None:
     """Print `value` as indented JSON on stdout."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def console() -> Console:
+    """stdout, with colour only on a terminal, and no narrower than a table where it is none."""
+    made = Console()
+    return made if made.is_terminal else Console(width=shutil.get_terminal_size((120, 24)).columns)
+
+
+def findings(console: Console, found: Sequence[Finding], shown: int = 20) -> None:
+    """Print findings, one a line."""
+    for finding in found[:shown]:
+        console.print(
+            f"[red]finding[/red]    {rich.markup.escape(str(finding))}", highlight=False, soft_wrap=True
+        )
+    if len(found) > shown:
+        console.print(f"and {len(found) - shown} more findings; --json has them all", highlight=False)
 
 
 @contextlib.contextmanager

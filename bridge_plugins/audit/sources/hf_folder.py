@@ -7,9 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bridge_plugins.audit.sources.source import Progress
 from bridge_plugins.audit.sources.stored import StoredTensor, read_header
+from bridge_plugins.audit.summary import Header, Summary, summarize
 from bridge_plugins.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _NUMBERED = re.compile(r"^(.+)-(\d+)-of-(\d+)\.safetensors$")
 
@@ -51,6 +57,29 @@ class HfFolder:
                 f"{path}: {odd[0]} is in {where} ({len(odd)} such names): is it another model's index?"
             )
         return cls(path, tensors)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+    def summary(self, progress: Progress = lambda _: None) -> Summary:
+        """Read every tensor once. Raises `UsageError` for a file that can't be read."""
+        from bridge_plugins.audit.sources.reading import read_records  # numba takes a while to import
+
+        header = Header(model=self.path.resolve().name, topology="", version="", stage="hf")
+        return summarize(header, read_records(list(self.tensors.values()), progress))
+
+    def tensor(self, name: str) -> Tensor | None:
+        """The tensor, mapped from its file."""
+        from bridge_plugins.audit.sources.at_hand import (
+            load,
+        )  # torch, where the tensors themselves are asked for
+
+        return load(self.tensors[name]) if name in self.tensors else None
 
 
 def _index(path: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge_plugins.audit.record import Record
+from bridge_plugins.audit.sources.source import Progress
 from bridge_plugins.audit.sources.stored import StoredTensor
 from bridge_plugins.errors import UsageError
 from bridge_plugins.fingerprint.coverage import rows_and_cols
@@ -26,9 +27,6 @@ from bridge_plugins.fingerprint.measured import Measured
 
 WINDOW: Final = 8 << 20
 """Bytes that one core maps and reads at a time."""
-
-Progress = Callable[[int], None]
-"""Told how many bytes more were read."""
 
 
 class Piece(NamedTuple):

@@ -1,0 +1,28 @@
+"""A stored tensor as a torch tensor: mapped from its file, read-only, without a copy."""
+
+from __future__ import annotations
+
+import mmap
+import warnings
+
+import torch
+from torch import Tensor
+
+from bridge_plugins.audit.sources.stored import StoredTensor
+
+
+def load(stored: StoredTensor) -> Tensor:
+    """The tensor, mapped as long as somebody holds it. Must not be written to."""
+    if not stored.nbytes:
+        return torch.empty(stored.shape, dtype=stored.format.dtype)
+    base = stored.start - stored.start % mmap.ALLOCATIONGRANULARITY
+    with stored.file.open("rb") as stream:
+        mapped = mmap.mmap(
+            stream.fileno(), stored.start + stored.nbytes - base, offset=base, prot=mmap.PROT_READ
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it is read-only
+        flat = torch.frombuffer(mapped, dtype=torch.uint8, offset=stored.start - base)
+        if (stored.start - base) % stored.format.bytes:  # torch can't look at elements there
+            flat = flat.clone()
+        return flat.view(stored.format.dtype).reshape(stored.shape)

@@ -1,0 +1,63 @@
+"""A running engine as a source: it answers only what it is asked, so a reference's names go first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bridge_plugins.audit.sources.source import Progress
+from bridge_plugins.audit.summary import Summary, summarize
+from bridge_plugins.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class EngineSource:
+    """An engine by its URL."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def summary(self, progress: Progress = lambda _: None) -> Summary:  # noqa: ARG002
+        """Raises `UsageError`: nothing says yet what to ask for."""
+        raise UsageError(
+            f"{self.url} tells whether it serves given weights: bridge-audit diff SOURCE {self.url}, with the trainer's "
+            "summary or its Hugging Face folder as SOURCE"
+        )
+
+    def served(self, reference: Summary) -> tuple[Summary, dict[str, str]]:
+        """What the engine serves of `reference`, and what could not be compared, by name, and why.
+
+        Raises `EngineError` if the engine can't answer.
+        """
+        from bridge_plugins.engines.sglang.client import Engine
+        from bridge_plugins.engines.sglang.readback import read_back
+
+        engine = Engine(self.url)
+        try:
+            told = read_back(engine, reference)
+            version = engine.weight_version()
+        finally:
+            engine.close()
+        records = [
+            record if told.lanes[name] == record.lanes else msgspec.structs.replace(
+                record, lanes=told.lanes[name], norm=0.0, absmax=0.0, zeros=0, nonfinite=0
+            )
+            for name, record in reference.records.items()
+            if name in told.lanes
+        ]  # fmt: skip
+        header = msgspec.structs.replace(reference.header, stage="readback", topology="", version=version)
+        return summarize(header, records), told.not_compared
+
+    def tensor(self, name: str) -> Tensor | None:  # noqa: ARG002
+        return None
