@@ -104,7 +104,8 @@ class WeightAudit:
         findings, objection = agreement.from_first_rank(decide, group)
         summary = msgspec.structs.replace(summary, findings=findings)
         self._previous = summary
-        tell_sinks(summary)
+        if rank == 0:  # the others hold the same
+            tell_sinks(summary)
         if objection:
             raise VetoError(f"version {version} is not pushed: {objection}")
         return summary, findings

@@ -1,0 +1,28 @@
+"""Scalars in ``BRIDGE_AUDIT_DIR/tensorboard``. Needs the package tensorboard."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
+
+from bridge_plugins.audit.files import folder
+from bridge_plugins.audit.finding import Finding
+from bridge_plugins.audit.summary import Summary
+from bridge_plugins.sinks.scalars import Scalars
+
+_scalars = Scalars()
+
+
+def tell(summary: Summary, findings: list[Finding]) -> None:
+    """Write the version's scalars, and see that they reach the disk."""
+    step, values = _scalars.of(summary, findings)
+    for tag, value in values.items():
+        _writer().add_scalar(tag, value, step)
+    _writer().flush()
+
+
+@functools.cache
+def _writer() -> Any:
+    return SummaryWriter(str(folder() / "tensorboard"))
