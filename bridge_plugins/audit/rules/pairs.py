@@ -95,6 +95,8 @@ def _fused(
     for one, other in kinds:
         found: dict[tuple[str, str], None] = defaultdict()
         for name in records:
+            if is_scale(name):
+                continue  # goes with its weight
             for word, partner in ((one, other), (other, one)):
                 before, hit, after = name.rpartition(f".{word}")
                 if hit:
