@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,20 +10,20 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.megatron_local_build import build_of
 from bridge_plugins.audit.megatron_local_exchange import merge_ranks
+from bridge_plugins.audit.megatron_local_file import file_part, local_header, write_whole
+from bridge_plugins.audit.megatron_local_merge import Merge
 from bridge_plugins.audit.megatron_local_part import LocalPart, LocalParts
-from bridge_plugins.audit.summary import Header, Summary, package_versions
+from bridge_plugins.audit.summary import Summary
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint import FingerprintTable, Part
 from bridge_plugins.fingerprint.coverage import merged
 from bridge_plugins.layout.probe import Block, Layout
 from bridge_plugins.layout.reachable import reachable
-from bridge_plugins.plugins import patcher
 
 STAGE = "megatron_local"
 
@@ -86,28 +85,13 @@ class LocalAudit:
                 self._static, *(column.tolist() for column in columns), strict=True
             )
         )  # fmt: skip
-        distributed = dist.is_available() and dist.is_initialized()
-        header = Header(
-            model=self._model,
-            topology=self._topology,
-            version=version,
-            stage=STAGE,
-            rank=dist.get_rank() if distributed else 0,
-            patches={name: status.state.value for name, status in patcher().status.items()},
-            packages=package_versions(),
-        )
-        world = dist.get_world_size() if distributed else 1
-        return LocalParts(header, world, parts, self._not_compared, self._build)
+        header = local_header(STAGE, version, model=self._model, topology=self._topology)
+        return LocalParts(header, parts, self._not_compared, self._build)
 
     def write(self, folder: Path, version: str) -> Path:
         """Leave what this rank holds in a file of `folder`, for `merge_files`. No collective."""
         local = self.take(version)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{STAGE}-{_file_name(version)}-rank{local.header.rank}.json"
-        temporary = path.with_suffix(".part")
-        temporary.write_bytes(msgspec.json.encode(local))
-        os.replace(temporary, path)  # noqa: PTH105 (a reader sees the whole file or none)
-        return path
+        return write_whole(local, folder / f"{STAGE}-{file_part(version)}-rank{local.header.rank}.json")
 
     def finish(self, version: str, group: Any = None) -> tuple[Summary, list[Finding]]:
         """The whole model's summary, of all ranks' parts. Every rank of `group` must call it.
@@ -122,7 +106,9 @@ class LocalAudit:
         Raises:
             LayoutError: on every rank, with what went wrong on one of them.
         """
-        return merge_ranks(lambda: self.take(version), group)
+        merge = Merge()
+        summary = merge_ranks(lambda: self.take(version), merge.add, merge.summary, Summary.brief, group)
+        return summary, summary.findings
 
     def _tensors(self) -> list[Tensor]:
         held = {one.path: one.tensor for one in reachable(self._chunks)}
@@ -148,8 +134,3 @@ class LocalAudit:
             name = str(sent).removeprefix("torch.")
             self._static.append(LocalPart(source.name, source.shape, path, places, name, (0, 0), nbytes))
         self._table = FingerprintTable(parts)
-
-
-def _file_name(version: str) -> str:
-    """A version is anything; a file's name isn't."""
-    return "".join(char if char.isalnum() or char in "-_" else "_" for char in version) or "_"

@@ -1,33 +1,52 @@
-"""How ranks bring their parts together: ranks that hold the same say so in a few bytes, the others send theirs to rank 0."""
+"""How ranks bring what they hold together: those that hold the same say so in a few bytes, the others send it to rank 0."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import torch
 import torch.distributed as dist
 
-from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.megatron_local_merge import Merge
-from bridge_plugins.audit.megatron_local_part import LocalParts
-from bridge_plugins.audit.summary import Summary
 from bridge_plugins.errors import BridgePluginsError, LayoutError
 
 
-def merge_ranks(take: Callable[[], LocalParts], group: Any = None) -> tuple[Summary, list[Finding]]:
-    """Every rank of `group` (a CPU group) calls this with what takes its parts; see `LocalAudit.finish`.
+class Told(Protocol):
+    """What a rank tells: a msgspec struct. Ranks whose `digest` is the same tell the same."""
 
-    Numbers and parts' records are exchanged, never a weight. Rank 0 takes one rank's after another. If a rank fails, all
-    raise `LayoutError`: none is left waiting.
+    @property
+    def digest(self) -> bytes: ...
+
+
+Local = TypeVar("Local", bound=Told)
+Merged = TypeVar("Merged")
+
+
+def merge_ranks(
+    take: Callable[[], Local],
+    add: Callable[[Local, tuple[int, ...]], None],
+    merged: Callable[[], Merged],
+    brief: Callable[[Merged], Merged],
+    group: Any = None,
+) -> Merged:
+    """Every rank of `group` (a CPU group; None for the default one, if there is one) calls this.
+
+    Numbers and names are exchanged, never a weight. Rank 0 holds what one rank told at a time.
+
+    Args:
+        take: gives what this rank tells.
+        add: called on rank 0 with what several ranks told alike, and those ranks, in the order of the ranks.
+        merged: called on rank 0 in the end.
+        brief: what the other ranks get of that.
+
+    Raises:
+        LayoutError: on every rank, with what went wrong on one of them: none is left waiting.
     """
     if not (dist.is_available() and dist.is_initialized()):
-        merge = Merge()
-        merge.add(take())
-        summary = merge.summary()
-        return summary, summary.findings
+        add(take(), (0,))
+        return merged()
     local, failure = None, ""
     try:
         local = take()
@@ -36,51 +55,54 @@ def merge_ranks(take: Callable[[], LocalParts], group: Any = None) -> tuple[Summ
     payload = msgspec.msgpack.encode(local)
     told: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(told, (failure, len(payload), local.digest if local else b""), group=group)
-    _raise_together(next((f"rank {rank}: {word}" for rank, (word, _, _) in enumerate(told) if word), ""))
-
+    if failures := [f"rank {rank}: {word}" for rank, (word, _, _) in enumerate(told) if word]:
+        raise LayoutError(failures[0])
+    assert local is not None
     same: dict[bytes, list[int]] = defaultdict(list)
     for rank, (_, _, digest) in enumerate(told):
         same[digest].append(rank)
-    first = _on_first(payload, {tuple(ranks): told[ranks[0]][1] for ranks in same.values()}, group)
-    shared: list[Any] = [first.brief() if isinstance(first, Summary) else first]
-    dist.broadcast_object_list(shared, group=group, group_src=0)
-    brief = shared[0]
-    _raise_together(brief if isinstance(brief, str) else "")
-    return (first if isinstance(first, Summary) else brief), brief.findings
+    sizes = {tuple(ranks): told[ranks[0]][1] for ranks in same.values()}
+    if dist.get_rank(group):
+        if same[local.digest][0] == dist.get_rank(group):
+            dist.send(torch.frombuffer(bytearray(payload), dtype=torch.uint8), group=group, group_dst=0)
+        others: Merged = _hear(None, group)
+        return others
+    result: list[Merged] = []
+    problem = _receive(local, sizes, add, group)
+    if not problem:
+        try:
+            result.append(merged())
+        except Exception as error:
+            problem = _said(error)
+    _hear(problem or (brief(result[0]),), group)
+    return result[0]
 
 
-def _on_first(payload: bytes, sizes: Mapping[tuple[int, ...], int], group: Any) -> Summary | str | None:
-    """On rank 0 the summary, or what went wrong; elsewhere None. `sizes`: ranks that hold the same → bytes of that."""
-    rank, merge, wrong = dist.get_rank(group), Merge(), ""
+def _receive(local: Local, sizes: Mapping[tuple[int, ...], int], add: Callable[..., None], group: Any) -> str:
+    """On rank 0: take one sender after another; what went wrong, if anything did: the others send all the same."""
+    problem = ""
     for ranks, size in sizes.items():
-        content = payload
-        if ranks[0] == rank != 0:
-            dist.send(_bytes(payload), group=group, group_dst=0)
-        elif rank == 0 and ranks[0] != 0:
+        try:
+            if ranks[0] == 0:
+                add(local, ranks)
+                continue
             buffer = torch.empty(size, dtype=torch.uint8)
             dist.recv(buffer, group=group, group_src=ranks[0])
-            content = buffer.numpy().tobytes()
-        if rank == 0 and not wrong:
-            try:
-                merge.add(msgspec.msgpack.decode(content, type=LocalParts), ranks)
-            except Exception as error:  # the others go on sending, and wait for our word
-                wrong = _said(error)
-    if rank:
-        return None
-    try:
-        return wrong or merge.summary()
-    except Exception as error:
-        return _said(error)
+            if not problem:
+                add(msgspec.msgpack.decode(buffer.numpy().tobytes(), type=type(local)), ranks)
+        except Exception as error:
+            problem = problem or _said(error)
+    return problem
 
 
-def _bytes(content: bytes) -> torch.Tensor:
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+def _hear(word: Any, group: Any) -> Any:
+    """Rank 0's word: what is there for all, in a tuple, or what went wrong, as text."""
+    shared = [word]
+    dist.broadcast_object_list(shared, group=group, group_src=0)
+    if isinstance(shared[0], str):
+        raise LayoutError(shared[0])
+    return shared[0][0]
 
 
 def _said(error: Exception) -> str:
     return str(error) if isinstance(error, BridgePluginsError) else f"{type(error).__name__}: {error}"
-
-
-def _raise_together(problem: str) -> None:
-    if problem:
-        raise LayoutError(problem)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from bridge_plugins.audit.causes.wording import tensors, where
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer
 from bridge_plugins.audit.megatron_local_build import Builds
@@ -54,7 +55,7 @@ class Merge:
         """
         ranks = ranks or (local.header.rank,)
         self._first = self._first or local
-        mine, other = ((p.header.model, p.header.version, p.world) for p in (self._first, local))
+        mine, other = ((p.header.model, p.header.version, p.header.world) for p in (self._first, local))
         if mine != other:
             raise UsageError(
                 f"ranks {self._first.header.rank} and {ranks[0]} are of two runs: {mine}, {other}"
@@ -84,13 +85,11 @@ class Merge:
                 records.append(_record([copies.usual[0] for copies in parts.values()]))
             else:
                 incomplete[name] = str(report)
-        absent = sorted(set(range(self._first.world)) - self.ranks)
+        absent = sorted(set(range(self._first.header.world)) - self.ranks)
         findings += [*self._unknown(incomplete, absent), *self._builds.findings()]
         some = ", ".join(map(str, absent[:8])) + (", …" if len(absent) > 8 else "")
         partial = f"ranks {some} did not tell what they hold" if absent else ""
-        header = msgspec.structs.replace(
-            self._first.header, rank=0, world=self._first.world, merged=len(self.ranks), partial=partial
-        )
+        header = msgspec.structs.replace(self._first.header, rank=0, merged=len(self.ranks), partial=partial)
         return msgspec.structs.replace(summarize(header, records), findings=findings)
 
     def _drifted(self) -> Iterator[Finding]:
@@ -103,10 +102,9 @@ class Merge:
                     if one is not usual and len(copies.held) > 1:
                         odd[one[1], usual[1]].append(name)
         for (ranks, others), named in odd.items():
-            for layer, names in by_layer(set(named)).items():
-                what = f"{_count(names)} held with other bits than on rank {others[0]}"
-                step = "copies have drifted apart: look at the reduction of their gradients, and at what wrote them last"
-                yield Finding("UNIQ", layer, what, step, names, tuple(sorted(ranks)))
+            what = f"{tensors(sorted(set(named)))} held with other bits than on rank {others[0]}"
+            step = "copies have drifted apart: look at the reduction of their gradients, and at what wrote them last"
+            yield Finding("UNIQ", where(named), what, step, tuple(sorted(set(named))), tuple(sorted(ranks)))
 
     def _lossy(self) -> Iterator[Finding]:
         for name, parts in self._copies.items():
@@ -122,11 +120,12 @@ class Merge:
         for name, reason in self._not_compared.items():
             reasons[reason].append(name)
         for reason, members in reasons.items():
-            what = f"not compared: {_count(tuple(sorted(members)))}: {reason}"
-            yield Finding("COV", "model", what, severity="info")
+            yield Finding(
+                "COV", "model", f"{tensors(sorted(members))} not compared: {reason}", severity="info"
+            )
         explained = bool(absent or self._not_compared)
         for layer, names in by_layer(incomplete).items():
-            what = f"not compared: {_count(names)}: held incompletely: {incomplete[names[0]]}"
+            what = f"{tensors(names)} not compared: held incompletely: {incomplete[names[0]]}"
             step = "" if explained else "no rank holds the rest: it was never imported"
             yield Finding("COV", layer, what, step, names, severity="info" if explained else "error")
 
@@ -157,7 +156,3 @@ def _record(parts: list[LocalPart]) -> Record:
 def _box(place: Place) -> Box:
     rows, cols, row, col, row_step, col_step = place
     return Box(size=(rows, cols), offset=(row, col), stride=(row_step, col_step))  # type: ignore[arg-type]
-
-
-def _count(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} tensors ({names[0]}, …)"

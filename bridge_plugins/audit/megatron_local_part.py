@@ -41,15 +41,13 @@ class LocalParts(msgspec.Struct, frozen=True):
     """All that one rank holds.
 
     Attributes:
-        header: of the summary that the parts of all ranks become; with this rank.
-        world: how many ranks there are.
+        header: of the summary that the parts of all ranks become; with this rank, and the number of all.
         parts: in the order of their names.
         not_compared: HF name or local path → why nothing is known of it.
         build: what `megatron_local_build` says of the modules that hold the parts.
     """
 
     header: Header
-    world: int
     parts: tuple[LocalPart, ...]
     not_compared: dict[str, str] = {}
     build: tuple[Built, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from bridge_plugins.topology import Topology
@@ -75,16 +76,18 @@ def stages(
     provider: dict[str, Any] | None = None,
     fault: str = "",
     drift: int | None = None,
+    folder: str = "",
 ) -> dict[str, Any]:
     """The stages megatron_local and hf of one version, on this rank, with `fault` in the bridge from the start.
 
-    `drift`: the rank whose copy of a norm is changed after the import.
+    `drift`: the rank whose copy of a norm is changed after the import. With `folder` the ranks leave files as well, and
+    the first rank merges them.
     """
-    import torch
     import torch.distributed as dist
 
     from bridge_plugins.audit.expected import Expected
     from bridge_plugins.audit.megatron_local import LocalAudit
+    from bridge_plugins.audit.megatron_local_merge import merge_files
     from bridge_plugins.audit.weight_audit import WeightAudit
     from bridge_plugins.layout.trainer import trainer_layout
     from tests.trainer_layout import faults
@@ -95,12 +98,15 @@ def stages(
     layout = trainer_layout(trainer.bridge, trainer.model)
     trainer.bridge.load_hf_weights(trainer.model)
     if drift == dist.get_rank():
-        parameter = next(p for n, p in trainer.model[0].named_parameters() if n.endswith("layer_norm_weight"))
-        with torch.no_grad():
-            parameter.view(torch.int16)[3] ^= 1
+        _flip_a_bit(trainer)
 
     local = LocalAudit(layout, trainer.model, model="tiny")
     summary, findings = local.finish("1")
+    if folder:
+        local.write(Path(folder), "1")
+        dist.barrier()
+        if dist.get_rank() == 0:
+            assert merge_files(Path(folder).iterdir()) == summary
     audit = WeightAudit(model="tiny", expected=Expected.from_folder(checkpoint))
     for _ in audit.watch(trainer.bridge.export_hf_weights(trainer.model, cpu=True, show_progress=False)):
         pass
@@ -120,3 +126,53 @@ def stages(
         "local": [[f.rule, f.severity, str(f), list(f.ranks)] for f in findings],
         "export": [str(finding) for finding in exported_findings],
     }
+
+
+def claims(
+    checkpoint: str,
+    topology: dict[str, Any],
+    *,
+    provider: dict[str, Any] | None = None,
+    fault: str = "",
+    drift: int | None = None,
+) -> list[list[Any]]:
+    """What the names that ranks claim contradict, with `fault` in the name function from now on. No layout."""
+    import torch.distributed as dist
+
+    from bridge_plugins.audit.megatron_local_names import NameAudit
+    from tests.trainer_layout import faults
+
+    trainer = build(checkpoint, topology_of(topology), **(provider or {}))
+    if fault:
+        faults.switch_in(fault)
+    if drift == dist.get_rank():
+        _flip_a_bit(trainer)
+    return [[f.rule, str(f), list(f.ranks)] for f in NameAudit(trainer.model).finish("1")]
+
+
+def unlike_its_layout(checkpoint: str) -> str:
+    """One rank's parameter is another tensor than the layout was found out for: what each rank is told."""
+    import torch.distributed as dist
+
+    from bridge_plugins.audit.megatron_local import LocalAudit
+    from bridge_plugins.errors import LayoutError
+    from bridge_plugins.layout.trainer import trainer_layout
+
+    trainer = build(checkpoint, Topology(pp=2))
+    local = LocalAudit(trainer_layout(trainer.bridge, trainer.model), trainer.model)
+    local.finish("1")
+    if dist.get_rank() == 1:
+        del trainer.model[0].module.decoder.final_layernorm.weight
+    try:
+        local.finish("2")
+    except LayoutError as error:
+        return str(error)
+    return ""
+
+
+def _flip_a_bit(trainer: Trainer) -> None:
+    import torch
+
+    parameter = next(p for n, p in trainer.model[0].named_parameters() if n.endswith("layer_norm_weight"))
+    with torch.no_grad():
+        parameter.view(torch.int16)[3] ^= 1

@@ -75,6 +75,24 @@ def _swap_layers(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
     return re.sub(r"\.layers\.(\d+)", lambda m: f".layers.{other.get(m[1], m[1])}", name, count=1)
 
 
+def _local_layers(_: Any, __: Any, args: Any, kwargs: Any) -> str:
+    """What a bridge without a layer offset gives: each stage calls its first layer 0."""
+    name: str = kwargs.get("param_name", args[2] if len(args) > 2 else "")
+    return name
+
+
+def _local_experts(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
+    """Each expert-parallel rank of two calls its first of eight experts 0."""
+    return re.sub(r"(experts\..*weight)(\d+)$", lambda m: f"{m[1]}{int(m[2]) % 4}", wrapped(*args, **kwargs))
+
+
+def _one_chunk(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
+    """Every virtual stage's layers are numbered as the first one's."""
+    models, config, name = args[:3]
+    del kwargs
+    return str(wrapped(models, config, name, 0))
+
+
 _NAME = f"{_MODEL_BRIDGE}:_megatron_local_name_to_global"
 _FAULTS: dict[str, list[Replace]] = {
     "gate and up": [
@@ -86,5 +104,8 @@ _FAULTS: dict[str, list[Replace]] = {
         _patch("out", f"{_MAPPING}:split_qkv_weights", _slabs_out),
     ],
     "experts": [_patch("names", _NAME, _swap_experts)],
+    "local layers": [_patch("names", _NAME, _local_layers)],
+    "local experts": [_patch("names", _NAME, _local_experts)],
+    "one chunk": [_patch("names", _NAME, _one_chunk)],
     "layers": [_patch("names", _NAME, _swap_layers)],
 }

@@ -10,6 +10,7 @@ from tests.stacks.models import NEW_ROPE, Checkpoint
 from tests.stacks.ranks import Ranks
 from tests.trainer_layout.cases import topology_of
 
+CI = pytest.mark.ci
 LAYOUT = "tests.trainer_layout.cases:layout"
 
 
@@ -17,12 +18,14 @@ LAYOUT = "tests.trainer_layout.cases:layout"
     ("family", "topology", "provider"),
     [
         pytest.param("qwen3_moe", {"tp": 2, "pp": 2, "ep": 2}, {}, id="TP2 PP2 EP2"),
-        pytest.param("qwen3_moe", {"tp": 2, "etp": 2}, {}, id="ETP2"),
-        pytest.param("qwen3_moe", {"pp": 2, "vpp": 2}, {"moe_grouped_gemm": False}, id="VPP, single experts"),
-        pytest.param("deepseek_v3", {"pp": 2, "ep": 2}, {}, id="MLA, dense first layer, router bias in fp32"),
-        pytest.param("qwen3_tied", {"tp": 2, "pp": 2}, {}, id="tied embeddings on two stages"),
+        pytest.param("qwen3_moe", {"tp": 2, "etp": 2}, {}, id="ETP2", marks=CI),
         pytest.param(
-            "qwen3_vl_moe", {"pp": 2, "ep": 2}, {}, id="a vision tower, packed experts", marks=NEW_ROPE
+            "qwen3_moe", {"pp": 2, "vpp": 2}, {"moe_grouped_gemm": False}, id="VPP, single experts", marks=CI
+        ),
+        pytest.param("deepseek_v3", {"pp": 2, "ep": 2}, {}, id="MLA, dense first layer, router bias in fp32"),
+        pytest.param("qwen3_tied", {"tp": 2, "pp": 2}, {}, id="tied embeddings on two stages", marks=CI),
+        pytest.param(
+            "qwen3_vl_moe", {"pp": 2, "ep": 2}, {}, id="a vision tower, packed experts", marks=[NEW_ROPE, CI]
         ),
     ],
 )

@@ -1,0 +1,48 @@
+"""What every file of a rank has in common: its header, its name, and that it is whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+import torch.distributed as dist
+
+from bridge_plugins.audit.summary import Header, package_versions
+from bridge_plugins.plugins import patcher
+
+
+def local_header(stage: str, version: str, *, model: str, topology: str) -> Header:
+    """This rank's header."""
+    distributed = dist.is_available() and dist.is_initialized()
+    rank, world = (dist.get_rank(), dist.get_world_size()) if distributed else (0, 1)
+    return Header(
+        model=model,
+        topology=topology,
+        version=version,
+        stage=stage,
+        rank=rank,
+        patches={name: status.state.value for name, status in patcher().status.items()},
+        packages=package_versions(),
+        world=world,
+    )
+
+
+def write_whole(content: msgspec.Struct, path: Path) -> Path:
+    """Write as JSON, atomically: a reader sees the whole file or the one before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(msgspec.json.encode(content))
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def file_part(version: str) -> str:
+    """A version may be any text; a file's name may not."""
+    return "".join(char if char.isalnum() or char in "-_" else "_" for char in version) or "_"
