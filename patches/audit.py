@@ -87,14 +87,12 @@ def _saved(original: Any, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def _patches() -> Iterable[Patch]:
     bridge, auto = f"{CONVERSION}.model_bridge:MegatronModelBridge", f"{CONVERSION}.auto_bridge:AutoBridge"
-    quantised = f"{CONVERSION}.quant_bridge:MegatronQuantizationBridge"
-    adapters = f"{CONVERSION}.peft_bridge:MegatronPeftBridge"
     stream, save = "what an export yields is seen by nobody", "a save is not told from an export to an engine"
     model = ("self", "megatron_model")
     for name, target, mends, wrapper, signature in (
         ("", f"{bridge}.stream_weights_megatron_to_hf", stream, _exported, (*model, "hf_pretrained")),
-        ("quant", f"{quantised}.stream_weights_megatron_to_hf_quant", stream, _exported, (*model, "hf_pretrained")),
-        ("adapters", f"{adapters}.stream_adapter_weights_megatron_to_hf", stream, _exported_adapters, model),
+        ("quant", f"{bridge}.stream_weights_megatron_to_hf_quant", stream, _exported, (*model, "hf_pretrained")),
+        ("adapters", f"{bridge}.stream_adapter_weights_megatron_to_hf", stream, _exported_adapters, model),
         ("mimo", f"{MIMO}:export_megatron_mimo_to_hf", stream, _exported, ("source_bridge",)),
         ("tasks", f"{bridge}.build_conversion_tasks", "an export of some tasks is not told from a whole one", _built,
          ("self", "hf_pretrained", "megatron_model")),

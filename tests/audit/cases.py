@@ -24,7 +24,7 @@ def clean_run(
 
     sizes = Topology(**topology)
     trainer = build(checkpoint, sizes, learning_rate=1e-6, kind=kind, **fields)
-    frozen = {"lora": ("*mlp*", "*norm*"), "frozen": ("*embed_tokens*",)}.get(kind, ())
+    frozen = {"lora": ("*mlp*", "*norm*"), "frozen": ("*down_proj*",)}.get(kind, ())
     audit = WeightAudit(
         "tiny", str(sizes), Expected.from_folder(checkpoint), declared=Declared(frozen=frozen), strict=True
     )
@@ -39,7 +39,7 @@ def clean_run(
         bucket: list[Any] = []
         for item in audit.watch(items):
             bucket.append(item)
-            if len(bucket) == size or len(item[0]) == -1:
+            if len(bucket) == size:
                 if dist.get_rank() == 0:
                     Bucket(bucket)
                 bucket = []
@@ -50,3 +50,67 @@ def clean_run(
         infos += [str(finding) for finding in findings if not finding.counts]
         digests.append(summary.digest)
     return {"said": said, "infos": infos, "digests": digests, "tensors": len(summary.records)}
+
+
+def switch_on(folder: str, **environment: str) -> None:
+    """Automatic mode in this rank, as ``BRIDGE_AUDIT=1`` and `load` have it."""
+    import os
+
+    import bridge_plugins
+    from bridge_plugins.patches import audit, audit_sglang
+    from bridge_plugins.plugins import manager, patcher
+
+    os.environ.update(BRIDGE_AUDIT="1", BRIDGE_AUDIT_DIR=folder, **environment)
+    for name, module in (("audit", audit), ("audit_sglang", audit_sglang)):
+        if not manager().has_plugin(name):
+            manager().register(module, name)
+    bridge_plugins.load(strict=True)
+    assert patcher().status["audit"].state.value == "applied", patcher().status["audit"]
+
+
+def automatic_run(checkpoint: str, topology: dict[str, Any], folder: str, saved: str) -> dict[str, Any]:
+    """Exports of every kind, with no call to the audit."""
+    import torch.distributed as dist
+
+    from bridge_plugins.patches.cpu.standins import StandInFinder
+    from tests.stacks.trainer import build
+
+    switch_on(folder, BRIDGE_AUDIT_MAX_VERSIONS="5")
+    trainer = build(checkpoint, Topology(**topology))
+    bridge, model = trainer.bridge, trainer.model
+    arguments = {"cpu": True, "show_progress": False}
+    whole = [item for item in bridge.export_hf_weights(model, **arguments)]  # noqa: C416 (one by one)
+    tasks = bridge.get_conversion_tasks(model)
+    prebuilt = list(bridge.export_hf_weights(model, conversion_tasks=tasks, **arguments))
+    some = list(bridge.export_hf_weights(model, conversion_tasks=tasks[: len(tasks) // 2], **arguments))
+    early = bridge.export_hf_weights(model, **arguments)
+    for _ in range(3):
+        next(early)
+    early.close()
+    dist.barrier()
+    with StandInFinder("modelopt"):  # which a save asks whether the model is quantised
+        bridge.save_hf_weights(model, saved, show_progress=False)
+    kinds = {type(item).__name__ for item in whole}
+    limit = list(bridge.export_hf_weights(model, **arguments))
+    over = list(bridge.export_hf_weights(model, **arguments))
+    lengths = [len(whole), len(prebuilt), len(some), len(limit), len(over)]
+    return {"kinds": sorted(kinds), "lengths": lengths}
+
+
+def off(checkpoint: str) -> list[str]:
+    """What an export imports of the audit while nobody asks for one."""
+    import sys
+
+    import bridge_plugins
+    from bridge_plugins.patches import audit, audit_miles, audit_nemo_rl, audit_sglang, audit_slime
+    from bridge_plugins.plugins import manager
+    from tests.stacks.trainer import build
+
+    for module in (audit, audit_sglang, audit_miles, audit_slime, audit_nemo_rl):
+        if not manager().is_registered(module):
+            manager().register(module)
+    patcher = bridge_plugins.load()
+    before = set(sys.modules)
+    build(checkpoint, Topology()).export()
+    wrapped = [name for name in patcher.status if name.startswith("audit")]
+    return wrapped + [name for name in set(sys.modules) - before if name.startswith("bridge_plugins.audit")]

@@ -13,7 +13,9 @@ from tests.stacks.ranks import Ranks
 FULL: dict[str, Any] = {"tp": 2, "pp": 2, "ep": 2}
 
 
-def clean_run(ranks: Ranks, checkpoint: Any, topology: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+def clean_run(
+    ranks: Ranks, checkpoint: Any, topology: dict[str, Any], **options: Any
+) -> list[dict[str, Any]]:
     return ranks(
         "tests.audit.cases:clean_run", world=Topology(**topology).world, timeout=240,
         checkpoint=str(checkpoint), topology=topology, **options,
@@ -35,6 +37,11 @@ def check(results: list[dict[str, Any]]) -> None:
     ids=str,
 )
 def test_a_clean_run_has_no_finding(
-    ranks: Ranks, checkpoint: Checkpoint, family: str, sizes: dict[str, Any], topology: dict[str, Any], kind: str
+    ranks: Ranks,
+    checkpoint: Checkpoint,
+    family: str,
+    sizes: dict[str, Any],
+    topology: dict[str, Any],
+    kind: str,
 ) -> None:
     check(clean_run(ranks, checkpoint(family, **sizes), topology, kind=kind))

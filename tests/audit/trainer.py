@@ -30,7 +30,7 @@ def build(
 ) -> Trainer:
     """Load `checkpoint` into this rank's part of the model, and give it an optimizer.
 
-    `kind` is "lora" (adapters on the attention), "frozen" (the embedding does not train), "fp32_router", or empty.
+    `kind` is "lora" (adapters on the attention), "frozen" (no MLP's second matrix trains), "fp32_router", or empty.
     """
     import torch
     from megatron.bridge import AutoBridge
@@ -61,7 +61,7 @@ def build(
         lora = LoRA(target_modules=["linear_qkv", "linear_proj"], dim=4, alpha=8)
         provider.register_pre_wrap_hook(lambda chunks: lora(chunks, training=True) or chunks)
     if kind == "frozen":
-        provider.register_pre_wrap_hook(_freeze_embedding)
+        provider.register_pre_wrap_hook(_freeze)
     chunks = provider.provide_distributed_model(
         ddp_config=DistributedDataParallelConfig(grad_reduce_in_fp32=True),
         wrap_with_ddp=True,
@@ -80,10 +80,10 @@ def build(
     return Trainer(bridge, chunks, optimizer)
 
 
-def _freeze_embedding(chunks: list[Any]) -> list[Any]:
+def _freeze(chunks: list[Any]) -> list[Any]:
     for chunk in chunks:
         for name, parameter in chunk.named_parameters():
-            if "embedding" in name:
+            if "linear_fc2" in name:
                 parameter.requires_grad_(False)
     return chunks
 
