@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bridge_plugins.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # safetensors' words for dtypes (https://huggingface.co/docs/safetensors), and torch's.
 _TORCH_NAMES = {
@@ -32,15 +36,42 @@ def read_sources(folder: str | Path) -> list[Source]:
 
     Raises `UsageError` for a folder without such files, and for a file that is cut or no safetensors file.
     """
-    files = sorted(Path(folder).glob("*.safetensors"))
-    if not files:
-        raise UsageError(f"no *.safetensors in {folder}: name a folder with a Hugging Face checkpoint")
     sources: dict[str, Source] = {}
-    for file in files:
+    for file in weight_files(folder):
         for name, entry in _header(file).items():
             dtype = _TORCH_NAMES.get(entry["dtype"], entry["dtype"])
             sources[name] = Source(name, tuple(entry["shape"]), dtype)
     return [sources[name] for name in sorted(sources)]
+
+
+def weight_files(folder: str | Path) -> list[Path]:
+    """The safetensors files of an HF folder: those that its index names, if it has one.
+
+    Raises `UsageError` if there are none.
+    """
+    index = Path(folder) / "model.safetensors.index.json"
+    try:
+        named = set(json.loads(index.read_bytes())["weight_map"].values())
+    except (FileNotFoundError, NotADirectoryError):
+        named = set()
+    except (ValueError, KeyError, AttributeError) as error:
+        raise UsageError(f"{index} is no index of a checkpoint ({type(error).__name__}: {error})") from error
+    files = sorted(Path(folder).glob("*.safetensors"))
+    # Some folders hold the same weights once more, in their maker's own format.
+    chosen = [file for file in files if file.name in named] or files
+    if not chosen:
+        raise UsageError(f"no *.safetensors in {folder}: name a folder with a Hugging Face checkpoint")
+    return chosen
+
+
+def read_weights(folder: str | Path) -> Iterator[tuple[str, Tensor]]:
+    """``(HF name, tensor)`` of every tensor in an HF folder, on the CPU, one at a time."""
+    from safetensors import safe_open
+
+    for file in weight_files(folder):
+        with safe_open(file, framework="pt") as stored:
+            for name in stored.keys():  # noqa: SIM118 (it is no dict)
+                yield name, stored.get_tensor(name)
 
 
 def _header(file: Path) -> dict[str, dict[str, Any]]:

@@ -1,38 +1,59 @@
-"""Trainer against engine: the answers of all of an engine's ranks, put together and held against a summary."""
+"""Trainer against engine: layers first, then the tensors of those that differ, put together from all of its ranks."""
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
 
 from bridge_plugins.audit.diagnosis import diagnose
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer
+from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.summary import Summary
-from bridge_plugins.engines.sglang.answer import Answer, Held
+from bridge_plugins.engines.sglang.answer import Answer, Held, Layers, Stages
 from bridge_plugins.engines.sglang.client import Engine
-from bridge_plugins.fingerprint import Box, Coverage
-from bridge_plugins.fingerprint.keys import MASK64
+from bridge_plugins.engines.sglang.layer_check import differing_layers
+from bridge_plugins.engines.sglang.whole import Lanes, whole_of
+from bridge_plugins.errors import EngineError
 
-Lanes = tuple[int, int]
+Reply = TypeVar("Reply", Layers, Answer)
+
+STAGE_SECONDS = 60.0  #: how long a pipeline stage may take to come to a request
 
 
 @dataclass(frozen=True)
 class Served:
-    """What an engine serves, in HF terms: whole-tensor fingerprints by HF name, and what could not be told and why.
+    """What an engine serves, in HF terms.
 
-    `not_compared` is by HF name, or by the engine's own path for tensors that it computes from others.
+    Attributes:
+        lanes: whole-tensor fingerprints by HF name.
+        not_compared: what could not be told, and why; by HF name, or by the engine's own path for tensors that it
+            computes from others.
+        ranks: HF name → the engine's ranks that hold other bits than were sent, where that can be told.
+        compared, served: bytes of the engine's memory, of all ranks: in some HF tensor, and in all.
     """
 
     lanes: dict[str, Lanes]
     not_compared: dict[str, str]
+    ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    compared: int = 0
+    served: int = 0
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A trainer's version against one engine. `mismatched` and `not_compared` name tensors."""
+    """A trainer's version against one engine. `mismatched` and `not_compared` name tensors.
+
+    `compared_bytes` of `total_bytes` are the stream's, `engine_compared` of `engine_served` of the engine's memory, whose
+    rest is padding, or named in `not_compared`.
+    """
 
     engine: str
     tensors: int
@@ -41,6 +62,8 @@ class Comparison:
     mismatched: tuple[str, ...]
     not_compared: dict[str, str]
     findings: list[Finding] = field(default_factory=list)
+    engine_compared: int = 0
+    engine_served: int = 0
 
     @property
     def consistent(self) -> bool:
@@ -49,13 +72,39 @@ class Comparison:
 
 
 def read_back(engine: Engine, summary: Summary) -> Served:
-    """Ask every rank of `engine` what it holds of each tensor of `summary`, and put the parts together.
+    """Ask every rank of `engine` what it holds of each layer of `summary`; of layers that differ, of each tensor.
 
     Raises `EngineError` if the engine can't answer.
     """
     usual, others = _dtypes(summary)
-    answers = engine.ask("readback", Answer, dtype=usual, dtypes=others)
-    return _put_together(answers, summary)
+    answers = _ask(engine, "layers", Layers, dtype=usual, dtypes=others)
+    lanes: dict[str, Lanes] = {}
+    not_compared: dict[str, str] = {}
+    ranks: dict[str, tuple[int, ...]] = {}
+    if not answers:
+        return Served({}, dict.fromkeys(summary.records, "no rank of the engine answered"))
+    worlds = _worlds(answers)
+    if why := next(filter(None, map(_absent, worlds)), ""):
+        return Served({}, dict.fromkeys(summary.records, why))
+    differing: set[str] | None = set()
+    for world in worlds:
+        found = differing_layers(world, summary)
+        differing = None if found is None or differing is None else differing | found
+    open_records = {
+        name: record
+        for name, record in summary.records.items()
+        if differing is None or place_of(name).layer in differing
+    }
+    lanes |= {name: record.lanes for name, record in summary.records.items() if name not in open_records}
+    if differing != set() or any(answer.untold or answer.derived for answer in answers):
+        asked = None if differing is None else sorted(differing)
+        told = _ask(engine, "records", Answer, layers=asked, dtype=usual, dtypes=others)
+        for several in _worlds(told) or [[]]:
+            _put_together(several, open_records, lanes, not_compared, ranks)
+    # A tensor that one world of several can't tell isn't compared.
+    kept = {name: whole for name, whole in lanes.items() if name not in not_compared}
+    compared, served = sum(each.compared for each in answers), sum(each.served for each in answers)
+    return Served(kept, not_compared, ranks, compared, served)
 
 
 def compare(summary: Summary, engine: str, served: Served, previous: Summary | None) -> Comparison:
@@ -65,14 +114,14 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
     """
     records = summary.records
     wrong = {
-        name: _as_record(records[name], lanes)
+        name: msgspec.structs.replace(records[name], lanes=lanes)
         for name, lanes in served.lanes.items()
         if lanes != records[name].lanes
     }
     stale = {
         name
         for name, record in wrong.items()
-        if previous and record.lanes == _lanes_of(previous.records, name)
+        if previous and name in previous.records and record.lanes == previous.records[name].lanes
     }
     findings = []
     for layer, names in by_layer(stale).items():
@@ -80,13 +129,13 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
         what = (
             f"{engine} still serves version {previous.header.version} of {len(names)} tensors ({names[0]}, …)"
         )
-        findings.append(
-            Finding("READBACK", layer, what, "the bucket that carried them was not loaded", names)
-        )
+        step = "the bucket that carried them was not loaded"
+        findings.append(Finding("READBACK", layer, what, step, names, _ranks(served, names)))
     others = {name: record for name, record in wrong.items() if name not in stale}
     step = "the engine's loader put it elsewhere, or it was written by someone else"
     for cause in diagnose(others, records):
-        findings.append(Finding("READBACK", cause.where, f"{engine}: {cause.what}", step, cause.names))
+        found = _ranks(served, cause.names)
+        findings.append(Finding("READBACK", cause.where, f"{engine}: {cause.what}", step, cause.names, found))
     return Comparison(
         engine=engine,
         tensors=len(records),
@@ -95,7 +144,49 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
         mismatched=tuple(wrong),
         not_compared=served.not_compared,
         findings=findings,
+        engine_compared=served.compared,
+        engine_served=served.served,
     )
+
+
+def _ask(engine: Engine, action: str, reply: type[Reply], **arguments: object) -> list[Reply]:
+    """Ask, and fetch what the ranks of other pipeline stages answer: the server passes on its first stage alone."""
+    request = uuid.uuid4().hex
+    answers = engine.ask(action, reply, request=request, **arguments)
+    missing = _missing(answers) if answers and answers[0].stages > 1 else []
+    until = time.monotonic() + STAGE_SECONDS
+    while missing and time.monotonic() < until:
+        for stages in engine.ask("collect", Stages, of=request, ranks=missing):
+            try:
+                answers += [msgspec.json.decode(text, type=reply) for text in stages.replies.values()]
+            except msgspec.DecodeError as error:
+                raise EngineError(
+                    f"{engine.url}: a pipeline stage gave a reply of another version of this package: {error}"
+                ) from error
+        missing = _missing(answers)
+    return answers
+
+
+def _missing(answers: Sequence[Layers | Answer]) -> list[int]:
+    return sorted(set(range(answers[0].world)) - {answer.rank for answer in answers})
+
+
+def _absent(answers: Sequence[Layers]) -> str:
+    if absent := _missing(answers):
+        return f"ranks {', '.join(map(str, absent))} of the engine did not answer"
+    return ""
+
+
+def _worlds(answers: Sequence[Reply]) -> list[list[Reply]]:
+    """Answers by world: behind one server there may be several copies of the model (``--dp-size``)."""
+    worlds: list[list[Reply]] = []
+    for answer in answers:
+        home = next((world for world in worlds if all(answer.rank != other.rank for other in world)), None)
+        if home is None:
+            worlds.append([answer])
+        else:
+            home.append(answer)
+    return worlds
 
 
 def _dtypes(summary: Summary) -> tuple[str, dict[str, str]]:
@@ -105,72 +196,41 @@ def _dtypes(summary: Summary) -> tuple[str, dict[str, str]]:
     return usual, {n: record.dtype for n, record in summary.records.items() if record.dtype != usual}
 
 
-def _put_together(answers: Sequence[Answer], summary: Summary) -> Served:
-    if not answers:
-        return Served({}, dict.fromkeys(summary.records, "no rank of the engine answered"))
-    absent = sorted(set(range(answers[0].world)) - {answer.rank for answer in answers})
-    if absent:
-        why = f"ranks {', '.join(map(str, absent))} of the engine did not answer"
-        return Served({}, dict.fromkeys(summary.records, why))
-    not_compared: dict[str, str] = {}
-    held: dict[str, list[Held]] = defaultdict(list)
+def _put_together(
+    answers: Sequence[Answer],
+    records: dict[str, Record],
+    lanes: dict[str, Lanes],
+    not_compared: dict[str, str],
+    ranks: dict[str, tuple[int, ...]],
+) -> None:
+    """Add to `lanes`, `not_compared` and `ranks` what the ranks of one world tell of the tensors in `records`."""
+    if not answers or _missing(answers):
+        not_compared |= dict.fromkeys(records, "a rank of the engine did not answer the second time")
+        return
+    held: dict[str, list[tuple[int, Held]]] = defaultdict(list)
     for answer in answers:
         not_compared |= answer.derived | answer.untold
         for name, copies in answer.tensors.items():
-            held[name] += copies
-    for name in held.keys() - summary.records.keys():
+            held[name] += [(answer.rank, copy) for copy in copies]
+    for name in held.keys() - records.keys():
         not_compared[name] = "the engine serves it, and the stream did not carry it"
-    lanes: dict[str, Lanes] = {}
-    for name, record in summary.records.items():
+    for name, record in records.items():
         if name in not_compared:
             continue
         if not held[name]:
             not_compared[name] = "no rank of the engine tells where it lies"
             continue
-        wholes = _wholes(held[name], record)
-        if isinstance(wholes, str):
-            not_compared[name] = wholes
-        else:
-            # One replica that differs is enough to serve a wrong token.
-            lanes[name] = next((whole for whole in wholes if whole != record.lanes), record.lanes)
-    return Served(lanes, not_compared)
+        whole = whole_of(held[name], record)
+        if isinstance(whole, str):
+            not_compared[name] = whole
+        elif lanes.get(name, record.lanes) == record.lanes:
+            # One copy that differs is enough to serve a wrong token.
+            lanes[name] = whole.lanes
+            if whole.ranks:
+                ranks[name] = whole.ranks
 
 
-def _wholes(parts: list[Held], record: Record) -> set[Lanes] | str:
-    """The whole tensor's lanes from the parts that ranks hold, or why there are none.
-
-    Several, if ranks that hold the same part hold different bits of it: one for each of the odd ones out.
-    """
-    if other := next((part.dtype for part in parts if part.dtype != record.dtype), None):
-        return f"the engine answered in {other}, the stream has {record.dtype}"
-    if lossy := sum(part.lossy for part in parts):
-        return f"{lossy} elements are held with other values than {record.dtype} has"
-    replicas: dict[tuple[tuple[int, ...], ...], set[Lanes]] = defaultdict(set)
-    for part in parts:
-        replicas[tuple(sorted(part.boxes))].add(part.lanes)
-    report = Coverage(tuple(_box(box) for boxes in replicas for box in boxes)).check(record.shape)
-    if not report.complete:
-        return f"the engine's ranks hold it incompletely: {report}"
-    first = {boxes: min(held) for boxes, held in replicas.items()}
-    return {
-        _sum([lanes if boxes == odd else usual for boxes, usual in first.items()])
-        for odd, held in replicas.items()
-        for lanes in held
-    }
-
-
-def _sum(lanes: list[Lanes]) -> Lanes:
-    return (sum(one for one, _ in lanes) & MASK64, sum(other for _, other in lanes) & MASK64)
-
-
-def _box(numbers: tuple[int, ...]) -> Box:
-    rows, cols, row, col, row_step, col_step = numbers
-    return Box(size=(rows, cols), offset=(row, col), stride=(row_step, col_step))  # type: ignore[arg-type]
-
-
-def _as_record(record: Record, lanes: Lanes) -> Record:
-    return Record(record.name, record.shape, record.dtype, lanes, record.nbytes)
-
-
-def _lanes_of(records: Mapping[str, Record], name: str) -> Lanes | None:
-    return records[name].lanes if name in records else None
+def _ranks(served: Served, names: Sequence[str]) -> tuple[int, ...]:
+    """The ranks that are to blame for all of `names`; empty if that differs from name to name, or isn't known."""
+    blamed = {served.ranks.get(name, ()) for name in names}
+    return blamed.pop() if len(blamed) == 1 else ()

@@ -1,0 +1,106 @@
+"""What a model process of SGLang does when it is asked: layers first, records of some, and a probe while it runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bridge_plugins.engines.sglang import world
+from bridge_plugins.engines.sglang.answer import Answer, Layers, Stages
+from bridge_plugins.engines.sglang.digests import LayerDigests
+from bridge_plugins.engines.sglang.known import Known
+from bridge_plugins.engines.sglang.records import records_of
+from bridge_plugins.engines.sglang.sent import Sent
+from bridge_plugins.errors import LayoutError
+
+logger = logging.getLogger(__name__)
+
+
+def layers(model: torch.nn.Module, *, dtype: str = "", dtypes: dict[str, str] | None = None) -> Layers:
+    """Two digests of each layer of what this process serves.
+
+    Args:
+        model: the served model, after `probe_after_load`.
+        dtype: the stream's dtype, as torch spells it; empty for the checkpoint's.
+        dtypes: HF name → dtype, for the tensors that the stream carries in another one.
+
+    Raises:
+        LayoutError: if the layout was not found out at start.
+        EngineError: if a tensor is gone or has another shape since.
+    """
+    known, sent = _known(model), Sent(dtype, dtypes or {})
+    held = known.held(model)
+    digests = b""
+    names: list[str] = []
+    keys: list[int] = []
+    rank, size = world.rank_and_size()
+    if known.agreement is not None:
+        if known.digests is None or known.digests.sent != sent:
+            known.digests = LayerDigests(known.agreement, known.sources, held, sent)
+        digests = known.digests.run(held)
+        names, keys = (known.digests.names, known.digests.keys) if rank == 0 else ([], [])
+    return Layers(
+        rank, size, known.agreed, digests, known.compared, known.served,
+        untold=len(known.layout.untold), derived=len(known.layout.derived), names=names, keys=keys,
+    )  # fmt: skip
+
+
+def records(
+    model: torch.nn.Module,
+    *,
+    layers: list[str] | None = None,
+    dtype: str = "",
+    dtypes: dict[str, str] | None = None,
+) -> Answer:
+    """What this process holds of each HF tensor of some `layers` (None: of all). For the rest see `layers`."""
+    known = _known(model)
+    tensors, untold = records_of(known.blocks, known.held(model), layers, Sent(dtype, dtypes or {}))
+    rank, size = world.rank_and_size()
+    return Answer(rank, size, tensors, known.layout.untold | untold, known.layout.derived)
+
+
+def collect(_model: torch.nn.Module, *, of: str, ranks: list[int]) -> Stages:
+    """What ranks of other pipeline stages answered to the request `of`; rank 0 tells it."""
+    return Stages(world.left_by_others(of, ranks) if world.rank_and_size()[0] == 0 else {})
+
+
+def probe(model: Any) -> Layers:
+    """Find out the layout of a server that runs, with ``BRIDGE_READBACK=live``: nothing is served meanwhile.
+
+    A server whose weights did not come back must not serve: it is ended, as SGLang ends one whose scheduler failed.
+    """
+    prepare = getattr(model, "_bridge_probe", None)
+    if prepare is None:
+        raise LayoutError("a layout is found out while the server runs only with BRIDGE_READBACK=live")
+    try:
+        model._bridge_known = prepare()
+    except LayoutError:
+        logger.critical(
+            "bridge readback: the weights did not come back after a probe; the server ends", exc_info=True
+        )
+        os.kill(os.getppid(), signal.SIGQUIT)
+        raise
+    return layers(model)
+
+
+ACTIONS: dict[str, Callable[..., Any]] = {
+    "layers": layers,
+    "records": records,
+    "collect": collect,
+    "probe": probe,
+}
+
+
+def _known(model: Any) -> Known:
+    known: Known | None = getattr(model, "_bridge_known", None)
+    if known is None:
+        raise LayoutError(
+            "the layout is not known: start the server with BRIDGE_READBACK=1, or with BRIDGE_READBACK=live and "
+            "ask for the action bridge.probe"
+        )
+    return known

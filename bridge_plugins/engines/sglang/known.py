@@ -1,0 +1,76 @@
+"""What a process of the engine knows of the model that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from bridge_plugins.engines.sglang.digests import LayerDigests
+from bridge_plugins.engines.sglang.holders import Agreement
+from bridge_plugins.errors import EngineError
+from bridge_plugins.layout.probe import Block, Layout
+from bridge_plugins.layout.reachable import dense, reachable
+from bridge_plugins.layout.sources import Source
+
+
+@dataclass
+class Known:
+    """The layout, and what the ranks made of it.
+
+    Attributes:
+        agreement: None if the ranks could not agree; `agreed` is then empty, and else the same on all of them.
+        compared: bytes of this process that lie in some HF tensor.
+        served: bytes of its parameters, and of what the loader makes of them.
+        digests: made at the first request and kept.
+    """
+
+    layout: Layout
+    sources: Sequence[Source]
+    agreement: Agreement | None
+    agreed: str
+    compared: int = 0
+    served: int = 0
+    digests: LayerDigests | None = None
+
+    @staticmethod
+    def of(
+        model: nn.Module,
+        layout: Layout,
+        sources: Sequence[Source],
+        agreement: Agreement | None,
+        agreed: str,
+    ) -> Known:
+        """Of `model`, whose layout was found out."""
+        known = Known(layout, sources, agreement, agreed)
+        held = known.held(model)
+        parameters = {id(parameter) for parameter in model.parameters()}
+        known.compared = sum(block.box.count * held[block.path].element_size() for block in layout.blocks)
+        known.served = sum(
+            one.tensor.nbytes
+            for one in reachable(model)
+            if id(one.tensor) in parameters or one.path in layout.derived
+        )
+        return known
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Cut so that they are equal to other ranks' or have nothing in common with them, if that was agreed on."""
+        return self.agreement.blocks if self.agreement else self.layout.blocks
+
+    def held(self, model: nn.Module) -> dict[str, Tensor]:
+        """The model's tensors by path, as blocks see them; every one that the layout speaks of is there.
+
+        Raises `EngineError` if one is gone.
+        """
+        held = {one.path: dense(one.tensor) for one in reachable(model)}
+        if gone := next((block.path for block in self.layout.blocks if block.path not in held), None):
+            raise EngineError(f"{gone} was there when the layout was found out and is not any more")
+        return held
+
+    def __str__(self) -> str:
+        said = f"{len(self.layout.blocks)} blocks, {self.compared:,} of {self.served:,} bytes"
+        return said + (
+            f", {len(self.layout.derived)} tensors computed by the loader" if self.layout.derived else ""
+        )

@@ -1,0 +1,88 @@
+"""Whole HF tensors from the parts that an engine's ranks hold: sums of parts, comparison of replicas."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bridge_plugins.audit.record import Record
+from bridge_plugins.engines.sglang.answer import Held
+from bridge_plugins.fingerprint import Box, Coverage, CoverageReport
+from bridge_plugins.fingerprint.keys import MASK64
+
+Lanes = tuple[int, int]
+Place = tuple[int, ...]  #: of a part (see `answer.Held.box`)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The lanes of a tensor as served: the record's, if every copy on every rank is right. `ranks` hold what isn't,
+    as far as that can be told."""
+
+    lanes: Lanes
+    ranks: tuple[int, ...] = ()
+
+
+def whole_of(parts: Sequence[tuple[int, Held]], record: Record) -> Whole | str:
+    """Of what the ranks hold of one tensor, or why that can't be said.
+
+    Args:
+        parts: (rank, what it holds) of every copy and part.
+        record: what the trainer sent.
+    """
+    if other := next((held.dtype for _, held in parts if held.dtype != record.dtype), None):
+        return f"the engine answered in {other}, the stream has {record.dtype}"
+    if lossy := sum(held.lossy for _, held in parts):
+        return f"{lossy} elements are held with other values than {record.dtype} has"
+    groups: dict[Place, list[tuple[int, Lanes]]] = defaultdict(list)
+    for rank, held in parts:
+        groups[held.box].append((rank, held.lanes))
+    cover = _tiling(list(groups), record)
+    if isinstance(cover, str):
+        return cover
+    usual = {place: min(lanes for _, lanes in groups[place]) for place in cover}
+
+    def total(place: Place, lanes: Lanes) -> Lanes:
+        return _sum([*(parts for other, parts in usual.items() if other != place), lanes])
+
+    for place in cover:
+        # Of replicas that differ, the one that makes the tensor right is the usual one.
+        fitting = (lanes for _, lanes in groups[place] if total(place, lanes) == record.lanes)
+        usual[place] = next(fitting, usual[place])
+    whole, wrong = record.lanes, set[int]()
+    for place, holders in groups.items():
+        for rank, lanes in holders:
+            # A copy that is cut otherwise is whole by itself.
+            found = total(place, lanes) if place in usual else lanes
+            if found != record.lanes:
+                whole = found
+                wrong.add(rank)
+    everyone = {rank for rank, _ in parts}
+    # Where all of several ranks' parts are needed, a wrong sum says nothing of whose part is wrong.
+    return Whole(whole, tuple(sorted(wrong)) if len(wrong) < len(everyone) or len(everyone) == 1 else ())
+
+
+def _tiling(groups: list[Place], record: Record) -> list[Place] | str:
+    """The parts that make the tensor together: all of them, or all but those that are whole alone."""
+    report = _check(groups, record)
+    if report.complete:
+        return groups
+    alone = [group for group in groups if _check([group], record).complete]
+    rest = [group for group in groups if group not in alone]
+    if alone and (not rest or _check(rest, record).complete):
+        return rest or alone[:1]
+    return f"the engine's ranks hold it incompletely: {report}"
+
+
+def _check(groups: list[Place], record: Record) -> CoverageReport:
+    return Coverage(tuple(map(_box, groups))).check(record.shape)
+
+
+def _sum(lanes: list[Lanes]) -> Lanes:
+    return (sum(one for one, _ in lanes) & MASK64, sum(other for _, other in lanes) & MASK64)
+
+
+def _box(numbers: tuple[int, ...]) -> Box:
+    rows, cols, row, col, row_step, col_step = numbers
+    return Box(size=(rows, cols), offset=(row, col), stride=(row_step, col_step))  # type: ignore[arg-type]
