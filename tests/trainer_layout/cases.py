@@ -14,14 +14,17 @@ def topology_of(fields: dict[str, Any]) -> Topology:
 
 
 def layout(
-    checkpoint: str, topology: dict[str, Any], provider: dict[str, Any] | None = None
+    checkpoint: str, topology: dict[str, Any], provider: dict[str, Any] | None = None, fault: str = ""
 ) -> dict[str, Any]:
     """Find this rank's layout, then load the random checkpoint and hold every block against the file's."""
     import torch
     from safetensors.torch import load_file
 
     from bridge_plugins.layout.trainer import trainer_layout
+    from tests.trainer_layout import faults
 
+    if fault:
+        faults.switch_in(fault)
     trainer = build(checkpoint, topology_of(topology), load=False, **(provider or {}))
     before = [tensor.clone() for tensor in _tensors(trainer)]
     found = trainer_layout(trainer.bridge, trainer.model)

@@ -93,6 +93,12 @@ def _one_chunk(wrapped: Any, _: Any, args: Any, kwargs: Any) -> str:
     return str(wrapped(models, config, name, 0))
 
 
+def _norms_less_one(wrapped: Any, mapping: Any, args: Any, kwargs: Any) -> Any:
+    """What a bridge does for a norm that is kept around zero, here for one norm of each layer."""
+    weights, *rest = args
+    return wrapped(weights - 1 if "q_norm" in str(mapping.hf_param) else weights, *rest, **kwargs)
+
+
 _NAME = f"{_MODEL_BRIDGE}:_megatron_local_name_to_global"
 _FAULTS: dict[str, list[Replace]] = {
     "gate and up": [
@@ -104,6 +110,7 @@ _FAULTS: dict[str, list[Replace]] = {
         _patch("out", f"{_MAPPING}:split_qkv_weights", _slabs_out),
     ],
     "experts": [_patch("names", _NAME, _swap_experts)],
+    "norms less one": [_patch("in", f"{_MAPPING}:AutoMapping.hf_to_megatron", _norms_less_one)],
     "local layers": [_patch("names", _NAME, _local_layers)],
     "local experts": [_patch("names", _NAME, _local_experts)],
     "one chunk": [_patch("names", _NAME, _one_chunk)],
