@@ -62,7 +62,7 @@ def check(
     report = {
         "names": _wrong_names(trainer, names),
         "import": _misplaced(trainer, checkpoint, names),
-        "export": _changed(trainer, checkpoint) if exports else [],
+        "export": changed(trainer, checkpoint) if exports else [],
     }
     return {
         "parameters": len(names),
@@ -117,7 +117,7 @@ def _misplaced(trainer: Trainer, checkpoint: str, names: dict[tuple[int, str], s
     return found
 
 
-def _changed(trainer: Trainer, checkpoint: str) -> list[str]:
+def changed(trainer: Trainer, checkpoint: str) -> list[str]:
     """Load the random checkpoint, export it, and compare bit for bit on this rank."""
     import torch
     from safetensors.torch import load_file

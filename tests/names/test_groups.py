@@ -10,8 +10,9 @@ import pytest
 
 from bridge_plugins.errors import NamingError
 from bridge_plugins.names.groups import Place, place
+from tests.names.reloadable import UNWRAPPING
 from tests.stacks.models import Checkpoint
-from tests.stacks.ranks import Ranks
+from tests.stacks.ranks import RankError, Ranks
 
 
 class Counted:
@@ -92,3 +93,47 @@ def test_names_are_right_under_any_groups(ranks: Ranks, checkpoint: Checkpoint, 
     ):
         assert len(found) > 10
         assert all(name == wanted for name, wanted in found)
+
+
+def exports_under_wrapped_groups(checkpoint: str, unwrapping: list[str], off: list[str]) -> list[list[str]]:
+    """Which tensors differ: in an export, and in another one after all groups were destroyed and made anew."""
+    import bridge_plugins
+    from bridge_plugins.topology import Topology
+    from tests.names import reloadable
+    from tests.names.case import changed
+    from tests.stacks.trainer import build
+
+    for patch in off:
+        bridge_plugins.load().revert(patch)
+    reload = reloadable.install(tuple(unwrapping))
+    trainer = build(checkpoint, Topology(pp=2, ep=2), load=False)
+    first = changed(trainer, checkpoint)
+    reload()
+    return [first, changed(trainer, checkpoint)]
+
+
+#: Frameworks differ in what they replace; an early list had no `broadcast_object_list`.
+FEWER = [name for name in UNWRAPPING if name not in ("broadcast_object_list", "get_process_group_ranks")]
+
+
+@pytest.mark.parametrize("unwrapping", [list(UNWRAPPING), FEWER], ids=["all replaced", "some"])
+def test_an_export_under_wrapped_groups_is_right(
+    ranks: Ranks, checkpoint: Checkpoint, unwrapping: list[str]
+) -> None:
+    for exports in _export(ranks, checkpoint, unwrapping, []):
+        assert exports == [[], []]
+
+
+def test_without_the_patch_a_wrapper_is_not_registered(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    with pytest.raises(RankError, match="in broadcast_obj_from_pp_rank"):
+        _export(ranks, checkpoint, FEWER, ["wrapped_groups"])
+
+
+def _export(ranks: Ranks, checkpoint: Checkpoint, unwrapping: list[str], off: list[str]) -> Any:
+    return ranks(
+        "tests.names.test_groups:exports_under_wrapped_groups",
+        world=4,
+        checkpoint=str(checkpoint("qwen3_moe")),
+        unwrapping=unwrapping,
+        off=off,
+    )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from bridge_plugins.hookspecs import hookimpl
-from bridge_plugins.patching import Patch, Replace, State
-from bridge_plugins.plugins import patcher
+from bridge_plugins.patching import Replace
 
 TARGET = "megatron.bridge.models.conversion.model_bridge:_megatron_local_name_to_global"
 
@@ -38,7 +35,7 @@ def _faults_or_hooks(original: Any) -> str:
     return "; ".join(reasons)
 
 
-NAMES = Replace(
+PATCH = Replace(
     name="names",
     target=TARGET,
     mends="layer and expert numbers of a local parameter name (faults A to J, docs/names.md)",
@@ -46,14 +43,3 @@ NAMES = Replace(
     probe=_faults_or_hooks,
     signature=("models", "config", "param_name", "vp_stage"),
 )
-
-
-def are_right() -> bool:
-    """Whether names are global in this process: the patch is applied, or nothing is there to be mended."""
-    status = patcher().status.get(NAMES.name)
-    return status is not None and status.state in (State.APPLIED, State.NOT_NEEDED)
-
-
-@hookimpl
-def bridge_patches() -> Iterable[Patch]:
-    return [NAMES]
