@@ -31,9 +31,34 @@ def check(results: list[dict[str, Any]]) -> None:
     assert len({loaded, trained, more}) == 3  # it was really trained
 
 
+PADDED = {"vocab_size": 500}
+CI = [
+    ("qwen3", {}, {"tp": 2, "pp": 2}, ""),
+    ("qwen3", PADDED, {"tp": 2}, ""),
+    ("qwen3", {}, {"tp": 2, "pp": 2}, "lora"),
+    ("qwen3_tied", PADDED, {"tp": 2, "pp": 2}, ""),
+    ("qwen3_moe", {}, {"tp": 2, "pp": 2, "ep": 2}, "fp32_router"),
+    ("qwen3_moe", {}, {"tp": 1, "pp": 2, "vpp": 2, "ep": 2}, ""),
+    ("qwen3_moe", {}, {"tp": 2, "pp": 2, "ep": 2, "etp": 2, "stages": [3, 1]}, ""),
+    ("deepseek_v3", {}, {"pp": 2, "ep": 2}, ""),
+]
+GRID = [
+    (family, sizes, topology, kind)
+    for family, sizes in (("qwen3", PADDED), ("qwen3_tied", {}), ("qwen3_moe", PADDED), ("deepseek_v3", {}))
+    for topology in ({}, {"tp": 2}, {"pp": 2}, {"pp": 4}, {"tp": 2, "pp": 2}, {"tp": 2, "pp": 2, "ep": 2}, {"ep": 4})
+    for kind in ("", "lora", "frozen", "fp32_router")
+    if "ep" not in topology or "moe" in family or "deepseek" in family
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("family", "sizes", "topology", "kind"),
-    [("qwen3_moe", {}, FULL, ""), ("qwen3_tied", {}, {"tp": 2, "pp": 2}, "frozen")],
+    [
+        ("qwen3_moe", {}, FULL, ""),
+        ("qwen3_tied", {}, {"tp": 2, "pp": 2}, "frozen"),
+        *(pytest.param(*case, marks=pytest.mark.ci) for case in CI),
+        *(pytest.param(*case, marks=pytest.mark.full) for case in GRID),
+    ],
     ids=str,
 )
 def test_a_clean_run_has_no_finding(
@@ -45,3 +70,12 @@ def test_a_clean_run_has_no_finding(
     kind: str,
 ) -> None:
     check(clean_run(ranks, checkpoint(family, **sizes), topology, kind=kind))
+
+
+@pytest.mark.ci
+def test_digests_are_the_same_in_any_topology(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    folder = checkpoint("qwen3_moe")
+    digests = [
+        clean_run(ranks, folder, topology, seed=len(topology))[0]["digests"][0] for topology in ({}, FULL)
+    ]
+    assert digests[0] == digests[1]
