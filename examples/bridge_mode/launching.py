@@ -62,6 +62,8 @@ def conclude(work: Callable[[], Outcome], console: Console) -> NoReturn:
         by = f" by {reason}" if str(reason) else ""
         console.print(f"interrupted{by}: everything is stopped", style="red")
         raise typer.Exit(130) from None
+    for note in outcome.notes:
+        console.print(f"note       {note}", markup=False)
     for finding in outcome.findings:
         console.print(f"finding    {finding}", markup=False)
     console.print(outcome.verdict, markup=False)

@@ -26,3 +26,4 @@ class Outcome(msgspec.Struct):
     verdict: str
     exit_status: int
     findings: list[str]
+    notes: list[str] = []

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from bridge_plugins.audit import Expected, WeightAudit
 from bridge_plugins.audit.table import layer_table
+from bridge_plugins.audit.verdict import Verdict
 from bridge_plugins.engines.first_rank import on_first_rank
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sync import Synced, WeightSync
@@ -76,6 +77,13 @@ def run(settings: Settings, console: Console) -> Outcome:
     return Outcome(
         str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings if finding.counts]
     )
+
+
+def outcome(verdict: Verdict) -> Outcome:
+    """What the launcher shows at the end."""
+    notes = [str(finding) for finding in verdict.findings if finding.severity == "info"]
+    findings = [str(finding) for finding in verdict.findings if finding.severity != "info"]
+    return Outcome(str(verdict), verdict.exit_status, findings, notes)
 
 
 def wait_for_engines(engines: Sequence[Engine], seconds: float = 300) -> None:

@@ -8,6 +8,7 @@ Exit status: 0 consistent, 1 findings, 2 could not be done.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +47,9 @@ def one_gpu(
     results: Annotated[str, typer.Option(help="Write the measurements to this JSON file.")] = "",
     fault: Annotated[str, typer.Option(help=f"Break the run: {', '.join(faults.FAULTS)}.")] = "",
     engine_arguments: Annotated[str, typer.Option(help="More arguments for SGLang, in one string.")] = "",
+    engine_python: Annotated[
+        str, typer.Option(help="Python of the engine's environment, if it has its own.")
+    ] = sys.executable,
     port: Annotated[int, typer.Option(help="The server's port; 0: a free one.")] = 0,
     keep: Annotated[bool, typer.Option(help="Keep the folder with logs.")] = False,
 ) -> None:
@@ -70,7 +74,9 @@ def one_gpu(
                 *(("--load-format", "dummy") if random else ()),
                 *engine_arguments.split(),
             ]
-            server = start_server(run, folder, topology, port=port, cpu=cpu.wanted(), options=options)
+            server = start_server(
+                run, folder, topology, port=port, cpu=cpu.wanted(), python=engine_python, options=options
+            )
             outcome = launch(run, server, settings, "examples.one_gpu.trainer", console)
             if keep:
                 console.print(f"kept       {run.folder}")

@@ -23,7 +23,7 @@ from bridge_plugins.topology import Topology
 from examples.bridge_mode import faults, model, training
 from examples.bridge_mode.messages import Outcome
 from examples.bridge_mode.rank import as_rank
-from examples.bridge_mode.trainer import show, wait_for_engines
+from examples.bridge_mode.trainer import outcome, show, wait_for_engines
 from examples.one_gpu import measure, weights
 from examples.one_gpu.settings import OneGpuSettings
 
@@ -83,8 +83,7 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
             measure.show(console, found)
             if settings.results:
                 measure.write(Path(settings.results), found, config)
-    verdict = synced.verdict
-    return Outcome(str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings])
+    return outcome(synced.verdict)
 
 
 def _change(settings: OneGpuSettings, console: Console, trainer: model.Trainer, vocabulary: int) -> None:
