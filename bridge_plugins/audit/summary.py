@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
+import secrets
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -85,13 +83,12 @@ class Summary(msgspec.Struct, frozen=True):
     def write(self, path: Path) -> None:
         """Write as JSON, atomically: a reader sees the whole file or the one before."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(msgspec.json.encode(self))
-            Path(temporary).replace(path)
+            temporary.write_bytes(msgspec.json.encode(self))
+            temporary.replace(path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 
@@ -127,6 +124,8 @@ def summarize(header: Header, records: Iterable[Record]) -> Summary:
 
 def package_versions() -> dict[str, str]:
     """The versions of the packages that a stream depends on, for a header; those that are installed."""
+    from importlib import metadata  # takes longer to import than a summary to read
+
     found = {}
     for package in (
         "megatron-bridge-plugins",

@@ -35,7 +35,8 @@ PADDED = {"vocab_size": 500}
 CI = [
     ("qwen3", {}, {"tp": 2, "pp": 2}, ""),
     ("qwen3", PADDED, {"tp": 2}, ""),
-    ("qwen3", {}, {"tp": 2, "pp": 2}, "lora"),
+    # The stand-in of Transformer Engine gathers a sequence that adapters don't expect to be cut.
+    ("qwen3", {}, {"tp": 2, "pp": 2, "sp": False}, "lora"),
     ("qwen3_tied", PADDED, {"tp": 2, "pp": 2}, ""),
     ("qwen3_moe", {}, {"tp": 2, "pp": 2, "ep": 2}, "fp32_router"),
     ("qwen3_moe", {}, {"tp": 1, "pp": 2, "vpp": 2, "ep": 2}, ""),
@@ -43,11 +44,14 @@ CI = [
     ("deepseek_v3", {}, {"pp": 2, "ep": 2}, ""),
 ]
 GRID = [
-    (family, sizes, topology, kind)
+    (family, sizes, {**topology, "sp": False} if kind == "lora" and "ep" not in topology else topology, kind)
     for family, sizes in (("qwen3", PADDED), ("qwen3_tied", {}), ("qwen3_moe", PADDED), ("deepseek_v3", {}))
     for topology in ({}, {"tp": 2}, {"pp": 2}, {"pp": 4}, {"tp": 2, "pp": 2}, {"tp": 2, "pp": 2, "ep": 2}, {"ep": 4})
     for kind in ("", "lora", "frozen", "fp32_router")
     if "ep" not in topology or "moe" in family or "deepseek" in family
+    # A mixture of experts needs the sequence cut where TP is used: no adapters there.
+    if not (kind == "lora" and "tp" in topology and ("moe" in family or "deepseek" in family))
+    if not (kind == "fp32_router" and family in ("qwen3", "qwen3_tied"))
 ]  # fmt: skip
 
 
