@@ -7,7 +7,7 @@ registered in code with ``bridge_plugins.plugins.manager().register(plugin)``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from bridge_plugins.audit.finding import Finding
     from bridge_plugins.audit.rules.rule import Rule
     from bridge_plugins.audit.summary import Summary
+    from bridge_plugins.audit.verdict import Verdict
+    from bridge_plugins.engines.sglang.readback import Comparison
     from bridge_plugins.names.context import NameContext
     from bridge_plugins.names.param_name import ParamName
     from bridge_plugins.patching import Patch
@@ -77,4 +79,12 @@ def audit_finished(summary: Summary, findings: list[Finding]) -> None:
     """See the summary and the findings of one weight version, once per version, on the rank that holds them.
 
     A sink: it may write, log or send, and must not change either. An exception is logged, not raised.
+    """
+
+
+@hookspec
+def after_push(verdict: Verdict, comparisons: Sequence[Comparison]) -> None:
+    """See what became of a version that was pushed: the verdict, and what each engine serves that could be asked.
+
+    Called by ``WeightSync`` on the first rank, after labels were given. An exception is logged, not raised.
     """

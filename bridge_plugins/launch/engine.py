@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bridge_plugins.engines.sglang.client import Engine
@@ -39,23 +39,34 @@ class Server:
             time.sleep(0.5)  # between two looks at a server that takes half a minute to start
 
 
-def start_server(run: Run, model: Path, topology: Topology, *, port: int = 0, cpu: bool) -> Server:
+def start_server(
+    run: Run,
+    model: Path,
+    topology: Topology,
+    *,
+    port: int = 0,
+    cpu: bool,
+    python: str = sys.executable,
+    options: Sequence[str] = (),
+) -> Server:
     """Start ``bridge_plugins.engines.sglang.serve`` for `model`, on loopback, with readback on.
 
     Args:
         topology: ``engine_tp`` and ``engine_ep`` are used.
         port: 0 for a free one.
         cpu: whether it will run on a CPU.
+        python: the interpreter of the engine's environment, if that is another one.
+        options: more of SGLang's own.
 
     Raises:
         UsageError: if `port` is taken.
     """
     port = _usable_port(port)
     command = [
-        sys.executable, "-m", "bridge_plugins.engines.sglang.serve",
+        python, "-m", "bridge_plugins.engines.sglang.serve",
         "--model-path", str(model), "--host", "127.0.0.1", "--port", str(port),
         "--tp-size", str(topology.engine_tp), "--ep-size", str(topology.engine_ep),
-        "--skip-server-warmup", "--log-level", "info",
+        "--skip-server-warmup", "--log-level", "info", *options,
     ]  # fmt: skip
     env = {"BRIDGE_READBACK": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     if cpu:

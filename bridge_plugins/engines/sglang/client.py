@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import httpx
 import msgspec
@@ -12,6 +12,9 @@ import msgspec
 from bridge_plugins.errors import EngineError
 
 Reply = TypeVar("Reply")
+
+PauseMode = Literal["abort", "retract", "in_place"]
+"""What becomes of running requests: ended; computed anew, with the new weights; or kept, with the old ones' KV."""
 
 
 class Engine:
@@ -73,6 +76,37 @@ class Engine:
         """Load one bucket; `payloads` holds one serialized bucket for each TP rank of the engine."""
         body = {"serialized_named_tensors": payloads, "load_format": load_format, "flush_cache": False}
         self._json("POST", "/update_weights_from_tensor", body)
+
+    def init_weights_update_group(self, address: str, port: int, world: int, name: str, backend: str) -> None:
+        """Let the server's ranks join group `name` as ranks 1 and up; returns when all have."""
+        body = {
+            "master_address": address, "master_port": port, "rank_offset": 1, "world_size": world,
+            "group_name": name, "backend": backend,
+        }  # fmt: skip
+        self._json("POST", "/init_weights_update_group", body)
+
+    def destroy_weights_update_group(self, name: str) -> None:
+        self._json("POST", "/destroy_weights_update_group", {"group_name": name})
+
+    def update_weights_from_distributed(
+        self, group: str, names: list[str], dtypes: list[str], shapes: list[list[int]], load_format: str
+    ) -> None:
+        """Load what rank 0 of `group` broadcasts."""
+        body = {
+            "names": names, "dtypes": dtypes, "shapes": shapes, "group_name": group, "load_format": load_format,
+            "flush_cache": False,
+        }  # fmt: skip
+        self._json("POST", "/update_weights_from_distributed", body)
+
+    def update_weights_from_disk(self, folder: str) -> None:
+        """Load all files of a folder that the server can read."""
+        self._json("POST", "/update_weights_from_disk", {"model_path": folder, "flush_cache": False})
+
+    def pause_generation(self, mode: PauseMode) -> None:
+        self._request("POST", "/pause_generation", {"mode": mode})
+
+    def continue_generation(self) -> None:
+        self._request("POST", "/continue_generation", {"torch_empty_cache": False})
 
     def flush_cache(self) -> None:
         """Forget the prefixes that were computed with older weights. Refused while requests are running."""
