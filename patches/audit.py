@@ -86,6 +86,8 @@ def _saved(original: Any, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _patches() -> Iterable[Patch]:
+    from bridge_plugins.audit.transports import WhereItIs
+
     bridge, auto = f"{CONVERSION}.model_bridge:MegatronModelBridge", f"{CONVERSION}.auto_bridge:AutoBridge"
     stream, save = "what an export yields is seen by nobody", "a save is not told from an export to an engine"
     model = ("self", "megatron_model")
@@ -100,7 +102,9 @@ def _patches() -> Iterable[Patch]:
         ("save_adapter", f"{auto}.save_hf_adapter", save, _saved, ("self", "model")),
         ("save_mimo", f"{MIMO}:save_hf_pretrained_mimo", save, _saved, ("bridge",)),
     ):  # fmt: skip
-        yield Replace(
+        # The one that must be there, and those that older bridges are without.
+        kind = WhereItIs if name else Replace
+        yield kind(
             "_".join(["audit", name]).rstrip("_"), target, mends, wrapping(wrapper), signature=signature
         )
 

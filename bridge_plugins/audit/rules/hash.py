@@ -13,6 +13,7 @@ from bridge_plugins.audit.summary import Summary
 class Hash:
     """A wrong layer, a wrong expert, shards in the wrong order, gate and up exchanged: any wrong bit.
 
+    A tensor of another dtype or shape than the checkpoint's has other bits for that alone: DTYPE and SHAPE judge it.
     Speaks only of the version that was loaded and not yet trained: afterwards there is nothing to compare with, and
     a fault that began later is READBACK's or the next load's. Cannot see an import that is wrong in the same way as
     the export.
@@ -27,10 +28,20 @@ class Hash:
         wrong = {
             name: record
             for name, record in summary.records.items()
-            if name in reference and record.lanes != reference[name].lanes
+            if name in reference
+            and (record.dtype, record.shape) == (reference[name].dtype, reference[name].shape)
+            and record.lanes != reference[name].lanes
         }
         step = "the export is wrong: no step was made since the checkpoint was loaded"
         return [
-            Finding(self.code, cause.where, cause.what, step, cause.names)
+            Finding(
+                self.code,
+                cause.where,
+                cause.what,
+                step,
+                cause.names,
+                expected="the checkpoint's bits",
+                found="other bits",
+            )
             for cause in diagnose(wrong, reference)
         ]

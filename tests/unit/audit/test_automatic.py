@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,24 @@ def export(automatic: Automatic, stream: Any = None) -> list[Any]:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name.removesuffix(".rank00000.json") for path in folder.iterdir())
+
+
+def test_items_are_handed_on_at_once_and_not_kept(automatic: Automatic) -> None:
+    alive: list[weakref.ref[torch.Tensor]] = []
+
+    def stream() -> Iterator[Any]:
+        for number in range(5):
+            # By the time the next tensor is asked for, the one before must be gone.
+            gc.collect()
+            assert all(reference() is None for reference in alive)
+            tensor = torch.full((3,), number)
+            alive.append(weakref.ref(tensor))
+            yield f"t{number}", tensor
+            del tensor
+
+    for _ in automatic.exported(stream(), Origin):
+        del _
+    assert len(alive) == 5
 
 
 def test_a_limited_number_of_versions_is_audited(automatic: Automatic, tmp_path: Path) -> None:
@@ -152,8 +172,6 @@ def test_what_a_transport_is_handed_belongs_to_the_version_under_way(
 
 
 def test_off_a_transport_is_not_even_asked_what_it_sends() -> None:
-    import gc
-
     gc.collect()
     handed_over(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
 

@@ -13,6 +13,7 @@ from bridge_plugins.audit.declared import Declared
 from bridge_plugins.audit.rules import BUILT_IN, Context, Witness
 from bridge_plugins.audit.rules.delta import Delta
 from bridge_plugins.audit.rules.dtypes import Dtypes
+from bridge_plugins.audit.rules.hash import Hash
 from bridge_plugins.audit.rules.manifest import Manifest
 from bridge_plugins.audit.rules.pairs import Pairs
 from bridge_plugins.audit.rules.shapes import Shapes
@@ -76,6 +77,17 @@ def test_dtype_meets_a_declared_policy_exactly() -> None:
     assert len(found(Dtypes(), weights(), context)) == 6
     wide = {n: t.float() if ".mlp.gate." in n else t for n, t in weights().items()}
     assert found(Dtypes(), wide, context) == []
+
+
+def test_hash_sees_a_bit_and_leaves_another_dtype_or_shape_to_its_rule() -> None:
+    truth = dataclasses.replace(expected(weights()), records=summary(weights()).records)
+    context = Context(expected=truth)
+    assert found(Hash(), weights(), context) == []
+    (finding,) = found(Hash(), changed(UP, lambda t: -t), context)
+    assert (finding.rule, finding.parameter) == ("HASH", UP)
+    assert found(Hash(), changed(UP, lambda t: t.float()), context) == []
+    assert found(Hash(), changed("lm_head.weight", lambda t: torch.cat([t, t])), context) == []
+    assert found(Hash(), changed(UP, lambda t: -t), dataclasses.replace(context, trained=True)) == []
 
 
 def delta(second: Weights, *, trained: bool | None, frozen: tuple[str, ...] = ()) -> list[str]:
