@@ -87,7 +87,8 @@ def answer(original: Any, checker: Any, action: str, *args: Any, **kwargs: Any) 
         raise ValueError(f"Unsupported action={action!r}: this plugin answers {', '.join(ACTIONS)}")
     asked = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
     role = kwargs.get("role", "target")
-    placement = checker._parallelism_info(role=role).model_dump()
+    # Before SGLang 0.5.21 a checker has no role, and none is asked for.
+    placement = checker._parallelism_info(**({"role": role} if "role" in kwargs else {})).model_dump()
     request = asked.pop("request", "")
     told = msgspec.structs.replace(
         act(checker._get_model(), **asked), role=role, stages=placement.get("pp_size", 1)
