@@ -91,6 +91,12 @@ class Topology:
         return self.world // (self.etp * self.ep * self.pp)
 
     @property
+    def machines(self) -> tuple[int, int]:
+        """How many machines the trainer has, and how many GPUs of each it takes."""
+        gpus = min(self.world, self.node_gpus)
+        return self.world // gpus, gpus
+
+    @property
     def engine_gpus(self) -> int:
         """GPUs of one engine."""
         return self.engine_tp * self.engine_pp
@@ -127,6 +133,27 @@ class Topology:
             **({"pipeline_model_parallel_layout": self._layout()} if self.stages else {}),
         }
 
+    @classmethod
+    def from_provider(cls, provider: Any, *, world: int = 0) -> Topology:
+        """Read the fields of a Megatron Bridge provider, or of any config that has Megatron's names."""
+
+        def size(name: str, default: int = 1) -> int:
+            return int(getattr(provider, name, None) or default)
+
+        tp, pp = size("tensor_model_parallel_size"), size("pipeline_model_parallel_size")
+        layout = _chunks(getattr(provider, "pipeline_model_parallel_layout", None))
+        return cls(
+            tp=tp,
+            pp=pp,
+            vpp=len(layout) // pp if layout else size("virtual_pipeline_model_parallel_size"),
+            cp=size("context_parallel_size"),
+            ep=size("expert_model_parallel_size"),
+            etp=size("expert_tensor_parallel_size", tp),
+            sp=bool(getattr(provider, "sequence_parallel", False)),
+            stages=tuple(chunk.count("decoder") for chunk in layout),
+            world=world,
+        )
+
     def _layout(self) -> list[list[str]]:
         chunks = [["decoder"] * layers for layers in self.stages]
         chunks[0].insert(0, "embedding")
@@ -152,3 +179,13 @@ class Topology:
         """
         found = [*trainer_violations(self, model), *engine_violations(self, model)]
         return [*found, *contract.violations(self, family)] if contract else found
+
+
+def _chunks(layout: Any) -> list[list[str]]:
+    """A layout's chunks in model order, as a list was given; or from what Megatron makes of it, stage by stage."""
+    if not layout:
+        return []
+    if isinstance(layout, list):
+        return layout
+    stages = layout.layout
+    return [[part.name for part in stage[chunk]] for chunk in range(len(stages[0])) for stage in stages]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_plugins.errors import UsageError
-from bridge_plugins.topology import ModelSizes, Topology
+from bridge_plugins.topology import Contract, ModelSizes, Topology
 
 MOE = ModelSizes(layers=4, heads=8, kv_heads=4, hidden=128, ffn=256, experts=8, expert_ffn=64)
 DENSE = ModelSizes(layers=4, heads=8, kv_heads=4, hidden=128, ffn=256)
@@ -37,7 +37,17 @@ def test_the_demo_works() -> None:
         ({"tp": 2, "sp": False}, MOE, "sequence parallelism", "SP=1"),
         ({"pp": 8}, MOE, "has a layer", "PP=4"),
         ({"engine_ep": 2}, MOE, "engine's EP divides its TP", "ENGINE_TP=2"),
-        ({"engine_tp": 3}, MOE, "engine's TP", "ENGINE_TP=2"),
+        ({"engine_tp": 3}, MOE, "engine's TP", "ENGINE_TP=2 or ENGINE_TP=4"),
+        ({"tp": 3}, MOE, "attention heads", "TP=2 or TP=4"),
+        ({"pp": 3}, MOE, "layers divide evenly", "PP=2 or PP=4"),
+        ({"ep": 2, "world": 5}, MOE, "the world divides", "WORLD=4 or WORLD=6"),
+        ({"world": 12}, DENSE, "whole machines", "WORLD=8 or WORLD=16"),
+        ({"tp": 1, "sp": True}, DENSE, "sequence parallelism cuts", "TP=2"),
+        ({"engine_pp": 8}, MOE, "each stage of an engine", "ENGINE_PP=4"),
+        ({"engine_tp": 4, "engine_dp": 3}, MOE, "the engine's DP divides", "ENGINE_DP=2 or ENGINE_DP=4"),
+        ({"engine_tp": 2, "engine_ep": 2, "engine_moe_dp": 2}, MOE, "EP·MoE-DP divides", "ENGINE_TP=4"),
+        ({"engine_tp": 8, "engine_ep": 2, "engine_moe_dp": 2}, MOE, "EP·MoE-DP is its TP", "ENGINE_TP=4"),
+        ({"engine_tp": 2, "engine_moe_dp": 2, "engine_pp": 2}, MOE, "has no pipeline", "ENGINE_PP=1"),
     ],
 )
 def test_a_violation_says_the_rule_and_what_works(
@@ -45,6 +55,47 @@ def test_a_violation_says_the_rule_and_what_works(
 ) -> None:
     violations = Topology(**wrong).violations(model)
     assert any(rule in v.rule and remedy in v.remedy for v in violations), violations
+
+
+STRICT = Contract("strict_v1", family="qwen3_moe", ep_fits_in_dp=True, same_expert_tp=True)
+
+
+def test_the_rules_of_a_contract_are_the_contracts_alone() -> None:
+    """EP of 4 does not fit in a DP of 1: the source's own run on 8 GPUs would be refused, and so would our demo."""
+    verl_run = Topology(tp=4, pp=2, ep=4, etp=1, world=8, engine_tp=4)
+    model = ModelSizes(layers=24, heads=16, kv_heads=16, hidden=2048, ffn=5632, experts=60, expert_ffn=1408)
+    assert verl_run.violations(model) == []
+    assert Topology(tp=2, pp=2, ep=2, engine_tp=2).violations(MOE) == []
+    broken = {v.rule.partition(":")[0]: v for v in verl_run.violations(model, STRICT, family="qwen2_moe")}
+    assert list(broken) == ["strict_v1 is for one family of models", "strict_v1"]
+    both = verl_run.violations(model, STRICT, family="qwen3_moe")
+    assert [v.remedy for v in both] == ["EP=1 or WORLD=32", "ENGINE_TP=1"]
+    assert "EP=4, DP=1 (WORLD=8 over TP·CP·PP=8)" in both[0].numbers
+
+
+def test_the_contracts_own_run_keeps_it() -> None:
+    run = Topology(tp=2, pp=2, ep=2, etp=1, world=8, engine_tp=2, engine_ep=2, engines=4)
+    assert run.violations(MOE, STRICT, family="qwen3_moe") == []
+
+
+@given(topologies, st.sampled_from([MOE, DENSE]))
+def test_one_thing_at_a_time_what_is_advised_works(topology: Topology, model: ModelSizes) -> None:
+    for violation in topology.violations(model):
+        for advice in violation.remedy.removesuffix(", or PP=2").split(" or "):
+            name, _, value = advice.partition("=")
+            fields = {
+                "WORLD": "world",
+                "TP": "tp",
+                "EP": "ep",
+                "PP": "pp",
+                "ETP": "etp",
+                "VPP": "vpp",
+                "SP": "sp",
+            }
+            if name not in fields or not value.isdigit():
+                continue
+            advised = Topology(**{**vars(topology), fields[name]: int(value)})
+            assert violation.rule not in [other.rule for other in advised.violations(model)], violation
 
 
 def test_all_violations_come_at_once() -> None:
