@@ -59,10 +59,10 @@ def is_prediction(name: str, layers: int) -> bool:
     """A multi-token prediction (MTP) tensor: ``mtp.…``, or a decoder layer beyond the config's `layers`."""
     if name.startswith("mtp.") or ".mtp." in name or ".mtp_layers." in name:
         return True
-    place = place_of(name)
-    return bool(layers) and place.layer_name == f"layer {place.layer_number}" and place.layer_number is not None and (
-        place.layer_number >= layers
-    )  # fmt: skip
+    number = place_of(name).layer_number
+    if not layers or number is None or number < layers:
+        return False
+    return place_of(name).layer_name == f"layer {number}"  # of the decoder, not of another stack
 
 
 def plain(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -13,9 +14,14 @@ from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
 #: Tensors that an engine fuses: one without the other leaves half of the fused one as it was.
-FUSED = (("q_a_proj.", "kv_a_proj_with_mqa."), ("gate_proj.", "up_proj."), ("w1.", "w3."))
+FUSED = (("q_a_proj", "kv_a_proj_with_mqa"), ("gate_proj", "up_proj"), ("w1", "w3"))
 #: Of those, what SGLang fuses within one load call only: two buckets leave what it had, without a word.
 ONE_BUCKET = FUSED[:1]
+
+_PARTNER = {one: pair for pair in FUSED for one in pair}
+_WORD = re.compile(rf"(.*\.)({'|'.join(_PARTNER)})(\..*)")
+
+Kind = tuple[str, str]
 
 
 class Pairs:
@@ -32,10 +38,11 @@ class Pairs:
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         last = context.last(summary)
         records = last.records
+        fused = _fused(records)
         if not last.header.partial:
             yield from self._scales(records)
-            yield from self._alone(records)
-        yield from self._buckets(records)
+            yield from self._alone(records, fused)
+        yield from self._buckets(records, fused)
 
     def _scales(self, records: dict[str, Record]) -> Iterator[Finding]:
         scales = {name for name in records if is_scale(name)}
@@ -61,8 +68,8 @@ class Pairs:
                 "send the weight in the same version", names, expected="weight and scale", found="scale",
             )  # fmt: skip
 
-    def _alone(self, records: dict[str, Record]) -> Iterator[Finding]:
-        for one, other, pairs in _fused(records, FUSED):
+    def _alone(self, records: dict[str, Record], fused: dict[Kind, set[Kind]]) -> Iterator[Finding]:
+        for (one, other), pairs in fused.items():
             if not any(a in records and b in records for a, b in pairs):
                 continue
             alone = [b if b in records else a for a, b in pairs if (a in records) != (b in records)]
@@ -73,8 +80,9 @@ class Pairs:
                     expected=f"{one} and {other}", found="one of them",
                 )  # fmt: skip
 
-    def _buckets(self, records: dict[str, Record]) -> Iterator[Finding]:
-        for one, other, pairs in _fused(records, ONE_BUCKET):
+    def _buckets(self, records: dict[str, Record], fused: dict[Kind, set[Kind]]) -> Iterator[Finding]:
+        for one, other in ONE_BUCKET:
+            pairs = fused.get((one, other), set())
             apart = [
                 a
                 for a, b in pairs
@@ -88,18 +96,13 @@ class Pairs:
                 )  # fmt: skip
 
 
-def _fused(
-    records: dict[str, Record], kinds: Iterable[tuple[str, str]]
-) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Of each kind its two words, and the pairs of names that either member stands for."""
-    for one, other in kinds:
-        found: dict[tuple[str, str], None] = defaultdict()
-        for name in records:
-            if is_scale(name):
-                continue  # goes with its weight
-            for word, partner in ((one, other), (other, one)):
-                before, hit, after = name.rpartition(f".{word}")
-                if hit:
-                    second = f"{before}.{partner}{after}"
-                    found[(name, second) if word == one else (second, name)] = None
-        yield one.rstrip("."), other.rstrip("."), list(found)
+def _fused(records: dict[str, Record]) -> dict[Kind, set[Kind]]:
+    """By kind, the pairs of names that a member stands for, whether both came or one."""
+    found: dict[Kind, set[Kind]] = defaultdict(set)
+    for name in records:
+        match = _WORD.fullmatch(name)
+        if match is not None and not is_scale(name):  # a scale goes with its weight
+            before, word, after = match.groups()
+            one, other = _PARTNER[word]
+            found[one, other].add((f"{before}{one}{after}", f"{before}{other}{after}"))
+    return found
