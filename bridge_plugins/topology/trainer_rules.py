@@ -37,16 +37,13 @@ def _world(topology: Topology) -> Iterator[Violation]:
             f"WORLD={topology.world}, TP·CP·PP={dense}, ETP·EP·PP={expert}",
             " or ".join(f"WORLD={world}" for world in works),
         )
-    if topology.world > topology.node_gpus and topology.world % topology.node_gpus:
+    elif topology.world > topology.node_gpus and topology.world % topology.node_gpus:
+        whole = math.lcm(dense, expert, topology.node_gpus)
+        below = topology.world // whole * whole
         yield Violation(
             "the world fills whole machines",
             f"WORLD={topology.world}, GPUs of a machine={topology.node_gpus}",
-            nearest(
-                "WORLD",
-                topology.world,
-                lambda n: n % topology.node_gpus == 0 or n == 1,
-                topology.world + topology.node_gpus,
-            ),
+            " or ".join(f"WORLD={world}" for world in (below, below + whole) if world),
         )
 
 

@@ -41,6 +41,7 @@ def test_the_demo_works() -> None:
         ({"tp": 3}, MOE, "attention heads", "TP=2 or TP=4"),
         ({"pp": 3}, MOE, "layers divide evenly", "PP=2 or PP=4"),
         ({"ep": 2, "world": 5}, MOE, "the world divides", "WORLD=4 or WORLD=6"),
+        ({"tp": 4, "pp": 3, "world": 12, "stages": (2, 1, 1)}, DENSE, "whole machines", "WORLD=24"),
         ({"world": 12}, DENSE, "whole machines", "WORLD=8 or WORLD=16"),
         ({"tp": 1, "sp": True}, DENSE, "sequence parallelism cuts", "TP=2"),
         ({"engine_pp": 8}, MOE, "each stage of an engine", "ENGINE_PP=4"),
