@@ -6,12 +6,12 @@ import re
 
 from bridge_plugins.audit.place import place_of
 
-# Made anew by whoever needs them; some checkpoints and some trainers carry them along.
+# Made anew by whoever needs them (rotary tables), or measured for a cache; some checkpoints carry them along.
 _DERIVED = re.compile(
-    r"(?:^|\.)(?:cos_sin_cache|cos_cached|sin_cached|inv_freq|original_inv_freq|position_ids|masked_bias)$"
+    r"(?:^|\.)(?:cos_sin_cache|cos_cached|sin_cached|inv_freq|original_inv_freq|position_ids|masked_bias|[kvq]_scale)$"
 )
 _SCALE = re.compile(
-    r"(?:_scale_inv|_scale|_scale_2|_zero_point|_global_scale|\.scale|\.scales|\.input_scale|\.[kqv]_scale)$"
+    r"(?:_scale_inv|_scale|_scale_2|_zero_point|_global_scale|\.scale|\.scales|\.input_scale)$"
 )
 # May be held and sent wider than the checkpoint has them: nothing is lost.
 _OFTEN_WIDE = re.compile(
@@ -22,6 +22,11 @@ _OFTEN_WIDE = re.compile(
 def is_derived(name: str) -> bool:
     """A buffer that is computed from the config, such as a rotary table."""
     return _DERIVED.search(name) is not None
+
+
+def is_adapter(name: str) -> bool:
+    """A tensor of an adapter that travels on its own beside the base model."""
+    return ".lora_" in name or ".adapter." in name
 
 
 def is_scale(name: str) -> bool:

@@ -35,7 +35,9 @@ class Origin:
 
     @property
     def model(self) -> str:
-        """The model's name as the bridge knows it."""
+        """The model's name as the bridge knows it; empty if it says none."""
+        if self.pretrained is None:
+            return ""
         given = getattr(self.pretrained, "model_name_or_path", None) or getattr(
             self._config, "_name_or_path", None
         )

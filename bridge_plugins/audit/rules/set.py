@@ -8,6 +8,7 @@ from bridge_plugins.audit.expected import Expected
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer, count
 from bridge_plugins.audit.names import (
+    is_adapter,
     is_derived,
     is_embedding,
     is_output_layer,
@@ -25,7 +26,7 @@ class NameSet:
 
     Sees a layer, an expert or a buffer that never came, and one that came under another's name if that left a gap.
     Cannot see two layers exchanged: the names are all there (that is HASH's). Derived buffers, tied output layers,
-    scales beside quantised weights and declared unmapped names are neither missing nor unexpected. Of a partial
+    scales beside quantised weights, adapters and declared unmapped names are neither missing nor unexpected. Of a partial
     export nothing is missing.
     """
 
@@ -46,7 +47,11 @@ class NameSet:
         if expected.tied:
             missing = {n for n in missing if not is_output_layer(n)}
             unexpected = {n for n in unexpected if not is_output_layer(n)}
-        unexpected = {n for n in unexpected if not (is_scale(n) and should & set(weights_of_scale(n)))}
+        unexpected = {
+            n
+            for n in unexpected
+            if not is_adapter(n) and not (is_scale(n) and should & set(weights_of_scale(n)))
+        }
         if not last.header.partial:
             yield from self._missing(missing, came, expected, context)
         for layer, names in by_layer(unexpected).items():

@@ -183,3 +183,29 @@ def test_a_finished_version_has_stopped_listening() -> None:
     audit.finish("1")
     handed_over(lambda: iter([("b", torch.ones(2))]))
     assert len(audit._wire) == 0
+
+
+def test_adapters_that_travel_after_their_base_are_a_stage_of_their_own(
+    automatic: Automatic, tmp_path: Path
+) -> None:
+    adapters = [("model.layers.0.w.lora_A.weight", torch.randn(2, 8))]
+    with automatic.updating(lambda: 1):
+        for item in automatic.exported(items(), Origin):
+            handed_over(lambda one=item: [one])  # type: ignore[misc]
+        alone = automatic.exported(iter(adapters), lambda: Origin(partial="adapters alone", adapters=True))
+        for item in alone:
+            handed_over(lambda one=item: [one])  # type: ignore[misc]
+    assert names(tmp_path) == ["v000001.adapter", "v000001.hf", "v000001.wire"]
+    assert [str(finding) for finding in read_summary(tmp_path).findings] == []
+    adapter = read_summary(tmp_path / "v000001.adapter.rank00000.json")
+    assert (adapter.header.partial, list(adapter.records)) == ("adapters alone", [adapters[0][0]])
+
+
+def test_a_rule_that_does_not_exist_is_said_and_all_judge(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("BRIDGE_AUDIT_DIR", str(tmp_path))
+    monkeypatch.setenv("BRIDGE_AUDIT_RULES", "SETT")
+    export(Automatic(), [("w", torch.tensor([float("nan")]))])
+    assert "there is no rule SETT" in caplog.text
+    assert [finding.rule for finding in read_summary(tmp_path).findings] == ["STATS"]

@@ -43,6 +43,9 @@ def test_set_names_what_never_came_and_what_came_uncalled_for() -> None:
 @pytest.mark.parametrize(
     ("tensors", "truth", "fields", "declared"),
     [
+        # What frameworks send beside the model.
+        ({**weights(), "model.layers.0.self_attn.q_proj.lora_A.weight": torch.ones(4)}, weights(), {}, Declared()),
+        ({**weights(), "model.layers.0.self_attn.attn.k_scale": torch.ones(1)}, weights(), {}, Declared()),
         # The index lists the output layer of a tied model, or the stream has it although the index doesn't.
         (without("lm_head"), weights(), {"tied": True}, Declared()),
         (weights(), without("lm_head"), {"tied": True}, Declared()),
@@ -55,7 +58,7 @@ def test_set_names_what_never_came_and_what_came_uncalled_for() -> None:
         # Adapters that are not merged rename what they wrap.
         ({n.replace("q_a_proj.", "q_a_proj.base_layer."): t for n, t in weights().items()}, weights(), {}, Declared()),
     ],
-    ids=["tied", "tied too", "buffer", "buffer too", "quantised", "unmapped", "adapters"],
+    ids=["adapter alone", "cache scale", "tied", "tied too", "buffer", "buffer too", "quantised", "unmapped", "adapters"],
 )  # fmt: skip
 def test_set_leaves_alone_what_only_looks_missing(
     tensors: Weights, truth: Weights, fields: dict[str, bool], declared: Declared
