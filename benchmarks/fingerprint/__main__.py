@@ -16,6 +16,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fingerprint", description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument(
+        "--only", choices=("agreement", "stream", "odd"), help="on a GPU: this group of tables"
+    )
+    parser.add_argument(
         "--strength", action="store_true", help="count misses of a scaled-down generator instead"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there too")
@@ -38,7 +41,7 @@ def main() -> None:
     elif options.device == "cuda":
         from benchmarks.fingerprint import gpu
 
-        gpu.run(report)
+        gpu.run(report, options.only)
     else:
         from benchmarks.fingerprint import cpu
 

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from benchmarks.fingerprint import shapes
+from benchmarks.fingerprint.gpu_agreement import agreement
+from benchmarks.fingerprint.gpu_stream import stream
 from benchmarks.fingerprint.report import Report
-from benchmarks.fingerprint.timing import device_seconds, host_seconds
-from bridge_plugins.fingerprint import FingerprintStream, FingerprintTable, Part
+from benchmarks.fingerprint.timing import device_seconds, host_seconds, wall_seconds
+from bridge_plugins.fingerprint import FingerprintTable, Part
 
 DEVICE = "cuda"
 TB = 1e12
 
 
-def run(report: Report) -> None:
-    """All GPU tables."""
+def run(report: Report, only: str | None) -> None:
+    """All GPU tables, or one group of them."""
+    if only in (None, "agreement"):
+        agreement(report)
     tensors = shapes.weights(shapes.slice_of_eight(), DEVICE)
     ceiling = at_rest(report, tensors)
-    per_tensor(report, tensors, ceiling)
-    stream(report, tensors)
+    if only is None:
+        per_tensor(report, tensors, ceiling)
+    if only in (None, "stream"):
+        stream(report, tensors)
     del tensors
     torch.cuda.empty_cache()
-    odd(report, ceiling)
+    if only in (None, "odd"):
+        odd(report, ceiling)
     torch.cuda.empty_cache()
-    whole_model(report)
+    if only is None:
+        whole_model(report)
 
 
 def at_rest(report: Report, tensors: list[Tensor]) -> float:
@@ -89,76 +97,6 @@ def _peers() -> dict[str, Callable[[Tensor], object] | None]:
     return peers
 
 
-def stream(report: Report, tensors: list[Tensor]) -> None:
-    """One launch per tensor on the current stream, and what that does to an export."""
-    size = shapes.total_bytes(tensors)
-    table = report.table(f"On a stream: {len(tensors):,} tensors, {size / 1e9:.3g} GB")
-    recorder = FingerprintStream()
-    _pass(recorder, tensors)
-    recorder.read()
-    host = host_seconds(lambda: _pass(recorder, tensors))
-    table.add("host time of an add", host / len(tensors) * 1e6, "µs")
-    recorder.read()
-    seconds = device_seconds(lambda: _pass(recorder, tensors[:400]), 3)
-    table.add("device, all statistics", shapes.total_bytes(tensors[:400]) / seconds / TB, "TB/s")
-    start = time.perf_counter()
-    recorder.read()
-    table.add("reading, once", (time.perf_counter() - start) * 1e3, "ms", None, "of 6 passes")
-    plain = min(_wall(lambda: _consume(_export(tensors))) for _ in range(4))
-    audited = min(_wall(lambda: _consume(_audited(_export(tensors), recorder))) for _ in range(4))
-    table.add(
-        "an export that gathers and packs, alone", plain / len(tensors) * 1e6, "µs/tensor", None, "wall time"
-    )
-    table.add(
-        "the same with the stream read",
-        audited / len(tensors) * 1e6,
-        "µs/tensor",
-        audited / plain,
-        "wall time",
-    )
-
-
-def _export(tensors: list[Tensor]) -> Iterator[Tensor]:
-    """As a bridge does at world size 1: each tensor is made anew from its shards."""
-    for tensor in tensors:
-        half = tensor.shape[0] // 2
-        yield torch.cat([tensor[:half], tensor[half:]])
-
-
-def _audited(tensors: Iterator[Tensor], recorder: FingerprintStream) -> Iterator[Tensor]:
-    for tensor in tensors:
-        recorder.add(tensor)
-        yield tensor
-    recorder.read()
-
-
-def _consume(tensors: Iterator[Tensor], bucket_bytes: int = 1 << 30) -> None:
-    """As a push in flattened buckets does."""
-    bucket: list[Tensor] = []
-    held = 0
-    for tensor in tensors:
-        bucket.append(tensor.reshape(-1))
-        held += tensor.nbytes
-        if held >= bucket_bytes:
-            torch.cat(bucket)
-            bucket, held = [], 0
-    if bucket:
-        torch.cat(bucket)
-
-
-def _pass(recorder: FingerprintStream, tensors: list[Tensor]) -> None:
-    for tensor in tensors:
-        recorder.add(tensor)
-
-
-def _wall(call: Callable[[], object]) -> float:
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
 def odd(report: Report, ceiling: float) -> None:
     """Short rows, other dtypes, other strides."""
     table = report.table("Other shapes and dtypes, 2 GiB each, all statistics", "int32 amax over one buffer")
@@ -197,11 +135,13 @@ def whole_model(report: Report) -> None:
     table.add("the pass, on the device", seconds * 1e3, "ms", None, f"{size / seconds / TB:.3g} TB/s")
     table.add("host time of a pass", host_seconds(lambda: made.run(tensors)) * 1e3, "ms", None, "queued")
     table.add(
-        "lanes and statistics as arrays on the host", _wall(lambda: made.run(tensors).measured()) * 1e3, "ms"
+        "lanes and statistics as arrays on the host",
+        wall_seconds(lambda: made.run(tensors).measured()) * 1e3,
+        "ms",
     )
     table.add(
         "18,867 values on the host",
-        _wall(lambda: made.run(tensors).read()) * 1e3,
+        wall_seconds(lambda: made.run(tensors).read()) * 1e3,
         "ms",
         None,
         "Python objects",

@@ -67,3 +67,12 @@ def host_seconds(call: Callable[[], object], repeats: int = 5) -> float:
         times.append(time.perf_counter() - start)
     torch.cuda.synchronize()
     return min(times)
+
+
+def wall_seconds(call: Callable[[], object]) -> float:
+    """The time until a call and all that it queued are done."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start

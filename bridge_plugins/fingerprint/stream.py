@@ -32,46 +32,52 @@ class FingerprintStream:
 
     def __init__(self, *, statistics: bool = True) -> None:
         self._statistics = statistics
+        self._devices: dict[torch.device, DeviceStream] = {}
         self._clear()
 
     def _clear(self) -> None:
         self._places: list[Place] = []
-        self._results: list[tuple[list[int], Result]] = []
-        self._devices: dict[torch.device, tuple[DeviceStream, list[int]]] = {}
+        # Of each tensor: the stream that reads it, or its numbers.
+        self._sources: list[DeviceStream | Result] = []
 
     def add(self, tensor: Tensor, *, at: Box | None = None, as_dtype: torch.dtype | None = None) -> None:
         """Read a tensor, or a block of it, at its place; arguments and errors as of `fingerprint`."""
-        known = self._devices.get(tensor.device) if at is None and as_dtype is None else None
-        place = known[0].add_whole(tensor) if known else None
-        if known and place:
-            known[1].append(len(self._places))
-            self._places.append(place)
-            return
+        if at is None and as_dtype is None:
+            stream = self._devices.get(tensor.device)
+            place = stream.add_whole(tensor) if stream else None
+            if stream and place:
+                self._sources.append(stream)
+                self._places.append(place)
+                return
         self._add(resolve(Part(tensor, at, as_dtype)), tensor)
 
     def _add(self, block: Block, tensor: Tensor) -> None:
-        index = len(self._places)
         backend = backend_of(block)
         if backend is Backend.CUDA:
-            stream, indices = self._device(tensor.device)
+            stream = self._device(tensor.device)
             stream.add(block, tensor)
-            indices.append(index)
+            self._sources.append(stream)
         else:
             read = reader(backend, tensor.device, [block], self._statistics)
-            self._results.append(([index], read(geometry([block])[:, ADDRESS], [block.view])))
+            self._sources.append(read(geometry([block])[:, ADDRESS], [block.view]))
         self._places.append(Place.of(block))
 
-    def _device(self, device: torch.device) -> tuple[DeviceStream, list[int]]:
+    def _device(self, device: torch.device) -> DeviceStream:
         if device not in self._devices:
             from bridge_plugins.fingerprint.cuda.stream import DeviceStream
 
-            self._devices[device] = (DeviceStream(device, self._statistics), [])
+            self._devices[device] = DeviceStream(device, self._statistics)
         return self._devices[device]
 
     def read(self) -> list[Fingerprint]:
         """Wait, and take the fingerprints of all tensors added since the last read to the host, in order."""
-        results = [(np.array(indices), result) for indices, result in self._results]
-        results += [(np.array(indices), stream.read) for stream, indices in self._devices.values()]
+        members: dict[DeviceStream | Result, list[int]] = {}
+        for index, source in enumerate(self._sources):
+            members.setdefault(source, []).append(index)
+        results = [
+            (np.array(indices), source if callable(source) else source.read)
+            for source, indices in members.items()
+        ]
         pending = PendingFingerprints(self._places, results, self._statistics)
         self._clear()
         return pending.read()

@@ -9,10 +9,12 @@ from bridge_plugins.fingerprint.cuda.jit import kernel
 
 
 @kernel()
-def number(
-    bits: tl.tensor, BITS: tl.constexpr, KIND: tl.constexpr, MANTISSA: tl.constexpr, BIAS: tl.constexpr
-) -> tl.tensor:
-    """float64 of unsigned integers of BITS bits in the format (KIND, MANTISSA, BIAS); see `formats.Kind`."""
+def number(bits: tl.tensor, FORMAT: tl.constexpr) -> tl.tensor:
+    """float64 of the bits of elements, as unsigned integers, in a format; see `formats.Kind`."""
+    BITS: tl.constexpr = FORMAT.bits
+    KIND: tl.constexpr = FORMAT.kind
+    MANTISSA: tl.constexpr = FORMAT.mantissa
+    BIAS: tl.constexpr = FORMAT.bias
     if KIND == "UNSIGNED":
         x = bits.to(tl.float64)
     elif KIND == "SIGNED":

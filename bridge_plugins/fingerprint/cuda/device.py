@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 
 import torch
 from torch import Tensor
 
 
-def current_stream(device: torch.device) -> int:
-    """The handle of the current stream; 0 is the default one."""
-    # Four times as fast as torch.cuda.current_stream, and what Triton calls for each launch.
-    return torch._C._cuda_getCurrentRawStream(_index(device)) if device.type == "cuda" else 0
+def current_stream(device: torch.device) -> Callable[[], int | None]:
+    """A call that says which stream of a device is the current one, as a handle; None on another device."""
+    if device.type != "cuda":
+        return lambda: 0
+    # A quarter of the time of torch.cuda.current_stream, and what Triton calls for each launch.
+    current, stream_of, index = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream, device.index
+    return lambda: stream_of(index) if current() == index else None
 
 
-def is_current(device: torch.device) -> bool:
-    """Whether a launch would go to the device."""
-    return device.type != "cuda" or torch.cuda.current_device() == _index(device)
-
-
-@cache
-def _index(device: torch.device) -> int:
-    return torch.cuda.current_device() if device.index is None else device.index
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Make a device the current one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def on_stream(device: torch.device, stream: int) -> AbstractContextManager[object]:

@@ -8,6 +8,7 @@ import triton.language as tl
 from bridge_plugins.fingerprint.cuda.decode import number, observe
 from bridge_plugins.fingerprint.cuda.jit import kernel
 from bridge_plugins.fingerprint.cuda.keys import COL_0, COL_1, ROW_0, ROW_1, key
+from bridge_plugins.fingerprint.cuda.record import store_lanes, store_statistics
 
 
 @kernel()
@@ -16,24 +17,21 @@ def elements_tile(
     row_bytes: tl.tensor,  # int64: from row to row
     col_bytes: tl.tensor,  # int64
     rows: tl.tensor,  # int32: of the tile
-    cols: tl.tensor,  # of the block, from the tile on; the tile takes CB at most
+    cols: tl.tensor,  # of the block, from the tile on; the tile takes WALK.cols at most
     first_row: tl.tensor,  # int64: the tile's place in the whole tensor
     row_stride: tl.tensor,
     first_col: tl.tensor,
     col_stride: tl.tensor,
-    lanes: tl.tensor,  # pointers to this tile's outputs, as in `words`
-    floats: tl.tensor,
-    counts: tl.tensor,
-    HELD: tl.constexpr,  # bits of an element in memory; 32 where BITS is 16 takes the upper half
-    BITS: tl.constexpr,
-    KIND: tl.constexpr,
-    MANTISSA: tl.constexpr,
-    BIAS: tl.constexpr,
+    record: tl.tensor,  # pointer to int64
+    HELD: tl.constexpr,  # bits of an element in memory; 32 where the format has 16 takes the upper half
+    FORMAT: tl.constexpr,  # a Reading
+    WALK: tl.constexpr,
     STATISTICS: tl.constexpr,
-    RB: tl.constexpr,  # rows at a time
-    CB: tl.constexpr,
 ) -> None:
     """Lanes, lossy elements and statistics of a tile, stored."""
+    BITS: tl.constexpr = FORMAT.bits
+    RB: tl.constexpr = WALK.step
+    CB: tl.constexpr = WALK.cols
     column = first_col + tl.arange(0, CB) * col_stride
     here = tl.arange(0, CB) < cols
     low_0 = tl.zeros((RB, CB), tl.uint64)
@@ -70,7 +68,7 @@ def elements_tile(
             high_0 += (u >> 32) * key_0
             high_1 += (u >> 32) * key_1
         if STATISTICS:
-            x = number(bits, BITS, KIND, MANTISSA, BIAS)
+            x = number(bits, FORMAT)
             absmax, squares, zeros, nans, infs = observe(x, mask, absmax, squares, zeros, nans, infs)
     if BITS == 64:
         lane_0 = tl.sum(low_0, 0) * key(2 * column, COL_0) + tl.sum(high_0, 0) * key(2 * column + 1, COL_0)
@@ -80,12 +78,13 @@ def elements_tile(
         shift = ((column % PER_WORD) * BITS).to(tl.uint64)
         lane_0 = tl.sum(low_0, 0) * (key(column // PER_WORD, COL_0) << shift)
         lane_1 = tl.sum(low_1, 0) * (key(column // PER_WORD, COL_1) << shift)
-    tl.store(lanes, tl.sum(lane_0, 0).to(tl.int64, bitcast=True))
-    tl.store(lanes + 1, tl.sum(lane_1, 0).to(tl.int64, bitcast=True))
-    tl.store(counts + 3, tl.sum(tl.sum(lossy, 1), 0))
+    store_lanes(record, tl.sum(lane_0, 0), tl.sum(lane_1, 0), tl.sum(tl.sum(lossy, 1), 0))
     if STATISTICS:
-        tl.store(floats, tl.max(tl.max(absmax, 1), 0))
-        tl.store(floats + 1, tl.sum(tl.sum(squares, 1), 0))
-        tl.store(counts, tl.sum(tl.sum(zeros, 1), 0))
-        tl.store(counts + 1, tl.sum(tl.sum(nans, 1), 0))
-        tl.store(counts + 2, tl.sum(tl.sum(infs, 1), 0))
+        store_statistics(
+            record,
+            tl.max(tl.max(absmax, 1), 0),
+            tl.sum(tl.sum(squares, 1), 0),
+            tl.sum(tl.sum(zeros, 1), 0),
+            tl.sum(tl.sum(nans, 1), 0),
+            tl.sum(tl.sum(infs, 1), 0),
+        )

@@ -2,64 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bridge_plugins.fingerprint.cuda.kernels import add_tiles
+from bridge_plugins.fingerprint.cuda.record import SIZE
 from bridge_plugins.fingerprint.measured import Measured
 
+RECORD: Final = 8 * SIZE.value
+"""Bytes that a tile writes."""
+
+_MANY: Final = (
+    1024  # tiles of a block that are added at once, if one block has that many; else an eighth of it
+)
+
+
+def empty_records(tiles: int, device: torch.device) -> Tensor:
+    """Room for what tiles find, uninitialised: each tile writes all of its own."""
+    return torch.empty((tiles, SIZE.value), dtype=torch.int64, device=device)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TileOutputs:
-    """What each of n tiles found: lanes int64 n × 2, floats float64 n × 2, counts int32 n × 4."""
+class Sums:
+    """Numbers of n blocks, on the device: int64 n × 8, in which lie lanes, two float64, and four counts."""
 
-    lanes: Tensor
-    floats: Tensor
-    counts: Tensor
+    numbers: Tensor
 
     @staticmethod
-    def empty(tiles: int, device: torch.device) -> TileOutputs:
-        """Uninitialised: each tile writes all of its own."""
-        return TileOutputs(
-            torch.empty((tiles, 2), dtype=torch.int64, device=device),
-            torch.empty((tiles, 2), dtype=torch.float64, device=device),
-            torch.empty((tiles, 4), dtype=torch.int32, device=device),
-        )
+    def of(records: Tensor, ranges: Tensor, most: int, statistics: bool) -> Sums:
+        """Queue the sums over each block's tiles.
 
-    def keep_for_current_stream(self) -> None:
-        """Tell torch's allocator that the current stream still uses this memory, whoever lets go of it."""
-        if self.lanes.device.type == "cuda":
-            for tensor in (self.lanes, self.floats, self.counts):
-                tensor.record_stream(torch.cuda.current_stream(self.lanes.device))
-
-    def add_up(self, ranges: Tensor, statistics: bool) -> BlockOutputs:
-        """Queue the sums over each block's tiles. ranges: int64, blocks × 2, on the device."""
-        blocks = len(ranges)
-        packed = torch.empty((8, blocks), dtype=torch.int64, device=self.lanes.device)
-        out = BlockOutputs(packed, statistics)
-        if blocks:
-            add_tiles[(blocks,)](
-                *(ranges, self.lanes, self.floats, self.counts, packed[:2], packed[2:4].view(torch.float64)),
-                *(packed[4:], statistics, 128),
+        Args:
+            records: of tiles.
+            ranges: int64, blocks × 2, on the device: a block's first tile, and one past its last.
+            most: tiles of the block that has the most.
+            statistics: whether the tiles have them.
+        """
+        numbers = torch.empty((len(ranges), 8), dtype=torch.int64, device=records.device)
+        if len(ranges):
+            many = most >= _MANY
+            add_tiles[(len(ranges),)](
+                *(ranges, records, numbers, statistics, _MANY if many else _MANY // 8),
+                num_warps=8 if many else 4,
             )
-        return out
+        return Sums(numbers)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockOutputs:
-    """Sums for n blocks, on the device: int64 8 × n, in which lie lanes n × 2, floats n × 2, counts n × 4."""
-
-    packed: Tensor
-    statistics: bool
+    @staticmethod
+    def joined(several: Sequence[Sums]) -> Sums:
+        """One after the other; at least one."""
+        return Sums(torch.cat([sums.numbers for sums in several]))
 
     def read(self) -> Measured:
-        """Wait for the device and take the numbers to the host."""
-        packed = self.packed.cpu().numpy()
-        n = packed.shape[1]
-        floats = packed[2:4].view(np.float64).reshape(n, 2)
-        return Measured(
-            packed[:2].view(np.uint64).reshape(n, 2), floats[:, 0], floats[:, 1], packed[4:].reshape(n, 4)
-        )
+        """Wait for the current stream and take the numbers to the host."""
+        numbers = self.numbers.cpu().numpy()
+        floats = numbers[:, 2:4].view(np.float64)
+        return Measured(numbers[:, :2].view(np.uint64), floats[:, 0], floats[:, 1], numbers[:, 4:])

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from bridge_plugins.fingerprint.cuda.device import current_stream, is_current, on_stream, to_device, wait
-from bridge_plugins.fingerprint.cuda.launch import Launch, stream_launch
-from bridge_plugins.fingerprint.cuda.outputs import BlockOutputs, TileOutputs
+from bridge_plugins.fingerprint.cuda.device import current_stream, on_device, on_stream, to_device, wait
+from bridge_plugins.fingerprint.cuda.launch import Launch, Numbers, stream_kernel
+from bridge_plugins.fingerprint.cuda.outputs import RECORD, Sums, empty_records
 from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
-from bridge_plugins.fingerprint.cuda.table import ALIGNMENT, DeviceTable
+from bridge_plugins.fingerprint.cuda.table import DeviceTable
 from bridge_plugins.fingerprint.cuda.variant import variants
-from bridge_plugins.fingerprint.geometry import ADDRESS, COLS, ROW_BYTES, ROWS, geometry
+from bridge_plugins.fingerprint.geometry import ADDRESS, geometry
 from bridge_plugins.fingerprint.measured import Measured
 from bridge_plugins.fingerprint.part import Block
 from bridge_plugins.fingerprint.pending import Place
 
-_PAGE: Final = 1 << 16
-"""Tiles whose outputs are kept until they are added up: 3 MB."""
+_PAGE: Final = 1 << 18
+"""Tiles whose records are kept until they are added up: 12.6 MB."""
 
 
 @dataclass(slots=True, eq=False)
 class _Page:
-    """Room for tiles' outputs, and which tiles belong to each block. One page for each stream in turn."""
+    """Room for records of tiles, and where those of each block end. One page for each stream in turn."""
 
-    outputs: TileOutputs
-    arguments: tuple[Any, ...]  # as the kernel takes the outputs
-    capacity: int
+    records: Tensor
+    address: int
     stream: int
     used: int = 0
-    ranges: list[tuple[int, int]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """How to launch for tensors of one shape; the address goes before `geometry`."""
+    """How to launch for tensors of one shape on one stream."""
 
     launch: Launch
     tiles: int
-    geometry: tuple[int, ...]
-    row_keys: Any
+    stream: int
     place: Place
 
 
@@ -58,54 +56,50 @@ class DeviceStream:
     def __init__(self, device: torch.device, statistics: bool) -> None:
         self._device = device
         self._statistics = statistics
+        self._stream = current_stream(device)
         self._plans: dict[object, _Plan] = {}
         self._page: _Page | None = None
         # What was added up, in the order of the blocks.
-        self._sums: list[BlockOutputs] = []
+        self._sums: list[Sums] = []
 
     def add_whole(self, tensor: Tensor) -> Place | None:
-        """Queue the pass over a whole tensor of a shape seen before; None, and nothing queued, for others."""
-        plan = self._plans.get((tensor.shape, tensor.stride(), tensor.dtype))
-        address = tensor.data_ptr()
-        if plan is None or address % ALIGNMENT or not is_current(self._device):
+        """Queue the pass over a whole tensor of a kind seen before; None, and nothing queued, for others."""
+        try:
+            address, plan = tensor.data_ptr(), self._plans.get(_kind(tensor, self._stream()))
+        except RuntimeError:  # a sparse tensor, say: it is refused with its reason elsewhere
+            return None
+        if plan is None:
             return None
         self._queue(plan, address)
         return plan.place
 
     def add(self, block: Block, tensor: Tensor) -> None:
         """Queue the pass over a block of a tensor."""
-        with self._current():
-            plan = _plan(block, self._device, self._statistics)
-            address = block.view.data_ptr()
-            if plan is not None and address % ALIGNMENT == 0:
-                if block.whole:
-                    self._plans[tensor.shape, tensor.stride(), tensor.dtype] = plan
-                self._queue(plan, address)
+        with on_device(self._device):
+            stream, address = self._stream() or 0, block.view.data_ptr()
+            plan = _plan(block, self._device, stream, self._statistics)
+            if plan is None:
+                self._close_page()
+                table = geometry([block])
+                one = DeviceTable(table, [(block.held, block.taken)], self._device, self._statistics)
+                self._sums.append(one.run(table[:, ADDRESS]))
                 return
-            self._close_page()
-            table = geometry([block])
-            one = DeviceTable(table, [(block.held, block.taken)], self._device, self._statistics)
-            self._sums.append(one.run(table[:, ADDRESS]))
-
-    def _current(self) -> AbstractContextManager[None]:
-        return torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
+            if block.whole and address == tensor.data_ptr():  # not a copy of the tensor
+                self._plans[_kind(tensor, stream)] = plan
+            self._queue(plan, address)
 
     def _queue(self, plan: _Plan, address: int) -> None:
-        stream = current_stream(self._device)
         page = self._page
-        if page is None or page.used + plan.tiles > page.capacity or page.stream != stream:
-            page = self._open_page(plan.tiles, stream)
-        start = page.used
-        page.used = end = start + plan.tiles
-        plan.launch(stream, plan.tiles, address, *plan.geometry, start, plan.row_keys, *page.arguments)
-        page.ranges.append((start, end))
+        if page is None or page.used + plan.tiles > len(page.records) or page.stream != plan.stream:
+            page = self._open_page(plan)
+        plan.launch(address, page.address + RECORD * page.used)
+        page.used += plan.tiles
+        page.ends.append(page.used)
 
-    def _open_page(self, tiles: int, stream: int) -> _Page:
+    def _open_page(self, plan: _Plan) -> _Page:
         self._close_page()
-        capacity = max(_PAGE, tiles)
-        outputs = TileOutputs.empty(capacity, self._device)
-        arguments = tuple(_argument(t) for t in (outputs.lanes, outputs.floats, outputs.counts))
-        self._page = _Page(outputs, arguments, capacity, stream)
+        records = empty_records(max(_PAGE, plan.tiles), self._device)
+        self._page = _Page(records, records.data_ptr(), plan.stream)
         return self._page
 
     def _close_page(self) -> None:
@@ -113,46 +107,53 @@ class DeviceStream:
         page, self._page = self._page, None
         if page is None:
             return
+        edges = np.array([0, *page.ends])
+        ranges = torch.from_numpy(np.stack([edges[:-1], edges[1:]], axis=1))
+        most = int(np.diff(edges).max())
         with on_stream(self._device, page.stream):
-            ranges = torch.tensor(page.ranges, dtype=torch.int64)
-            self._sums.append(page.outputs.add_up(to_device(ranges, self._device), self._statistics))
-            page.outputs.keep_for_current_stream()
+            self._sums.append(Sums.of(page.records, to_device(ranges, self._device), most, self._statistics))
 
     def read(self) -> Measured:
-        """Wait for the device and take the numbers of all blocks so far to the host, in order."""
-        with self._current():
+        """Wait for the device and take the numbers of all blocks since the last read to the host, in order."""
+        with on_device(self._device):
             self._close_page()
             wait(self._device)
-            return Measured.joined([sums.read() for sums in self._sums])
+            sums, self._sums = self._sums, []
+            return Sums.joined(sums).read() if sums else Measured.empty(0)
 
 
-def _plan(block: Block, device: torch.device, statistics: bool) -> _Plan | None:
-    """How to launch for a block, or None if it takes a table: an odd shape or place, or nothing in it."""
-    table = geometry([block])
-    table[:, ADDRESS] = 0  # whether that is aligned is asked for each tensor
-    chosen = variants(table, block.held, block.taken, statistics)
-    box = block.box
-    keys = row_key_table(device, box.offset.rows + box.size.rows * box.stride.rows)
-    if not chosen or keys is None:
+def _kind(tensor: Tensor, stream: int | None) -> object:
+    """What a plan depends on. A host with 18,867 tensors to add notices each call here."""
+    strides = tensor.is_contiguous() or tensor.stride()
+    return tensor.shape, strides, tensor.dtype, tensor.is_neg(), tensor.data_ptr() & 15, stream
+
+
+def _plan(block: Block, device: torch.device, stream: int, statistics: bool) -> _Plan | None:
+    """How to launch for a block; None if that takes a table: an odd place, or nothing in it."""
+    if torch.version.hip:  # launches through CUDA's driver
+        return None
+    chosen = variants(geometry([block]), block.held, block.taken, statistics)
+    if not chosen:
         return None
     (variant,) = chosen
-    if not variant.by_words:
+    if not variant.walk.words:
         return None
-    words = int(table[0, COLS]) * block.held.bytes // 4
-    across = -(-words // variant.shape.cols)
-    first_word = box.offset.cols * block.held.bytes // 4
-    return _Plan(
-        stream_launch(device, variant, block.taken, statistics),
-        -(-box.size.rows // variant.shape.rows) * across,
-        (
-            *(int(table[0, ROW_BYTES]), int(table[0, ROWS]), words),
-            *(box.offset.rows, box.stride.rows, first_word, across, variant.shape.rows),
-        ),
-        _argument(keys),
-        Place.of(block),
+    box, width, steps = block.box, block.held.bytes, block.view.stride()
+    tile_rows, tile_words = variant.tile
+    across = -(-box.size.cols * width // (4 * tile_words))
+    keys = row_key_table(device, box.offset.rows + box.size.rows * box.stride.rows)
+    numbers = Numbers(
+        row_bytes=steps[0] * width,
+        col_bytes=steps[1] * width,
+        rows=box.size.rows,
+        cols=box.size.cols,
+        first_row=box.offset.rows,
+        row_stride=box.stride.rows,
+        first_word=box.offset.cols * width // 4,
+        tile_rows=variant.rows,
+        tiles_across=across,
+        key_table=keys.data_ptr() if keys is not None else 0,
     )
-
-
-def _argument(tensor: Tensor) -> Any:
-    """A tensor as the launcher wants it: its address, but the tensor itself in Triton's interpreter."""
-    return tensor.data_ptr() if tensor.device.type == "cuda" else tensor
+    tiles = -(-box.size.rows // tile_rows) * across
+    kernel = stream_kernel(device, variant.walk, block.taken, statistics, keys is not None)
+    return _Plan(kernel.prepare(stream, tiles, numbers), tiles, stream, Place.of(block))

@@ -44,9 +44,11 @@ def check_stream(parts: list[Part], statistics: bool = True) -> None:
 
 
 def shapes_of(taken: Format) -> list[tuple[int, int]]:
-    """One for each kernel and tile: long rows, aligned and not, short ones, one row, odd rows."""
+    """One for each walk: long rows, aligned and not, short ones, one long row, rows that aren't whole words."""
     per_word = max(1, 4 // taken.bytes)
-    return [(9, 160 * per_word), (5, 133 * per_word), (7, 4 * per_word), (3, 16 * per_word), (3, 7)]
+    wide = [(9, 160 * per_word), (5, 133 * per_word)]
+    odd = [(3, 7), (5, 259), (1, 4103)] if taken.bytes < 4 else []
+    return [*wide, (7, 4 * per_word), (3, 16 * per_word), (5, 2 * per_word), (2, 1100 * per_word), *odd]
 
 
 def parts_of(taken: Format) -> list[Part]:
@@ -62,6 +64,7 @@ def others_of(taken: Format) -> list[Part]:
     tensor = random_bits((9, 12), taken, 7)
     return [
         Part(tensor.t()),
+        Part(random_bits((11, 140), taken, 8).t()),
         Part(tensor[1:, ::2]),
         Part(tensor, Box((4, 5), (2**31, 7), (3, 2), (1, 2), (2, 1))),
         Part(tensor, Box((9, 8), (5, 8), (2, 1))),
@@ -111,6 +114,12 @@ def test_a_table_refuses_pointers_that_are_less_aligned() -> None:
     made = DeviceTable(table, [(format_of(torch.float32),) * 2], CPU, True)
     with pytest.raises(ValueError, match="by no multiple of 16 bytes"):
         made.run(table[:, ADDRESS] + 4)
+
+
+def test_a_stream_does_not_take_a_tensor_for_the_copy_that_was_made_of_another() -> None:
+    """Leading dimensions exchanged: no 2-D view has these rows, so each tensor of the kind must be copied."""
+    stacked = [torch.randn(3, 2, 8).transpose(0, 1) for _ in range(2)]
+    check_stream([Part(tensor) for tensor in stacked], statistics=False)
 
 
 @pytest.mark.ci
