@@ -33,7 +33,8 @@ def test_offsets_inside_a_tile_fit_32_bits(
         return  # that kernel's are 64-bit
     tile_rows, words = chosen.tile
     steps = 0 if chosen.walk.flat else min(tile_rows, rows) - 1
-    assert steps * row_bytes + words * 4 // taken.bytes * col_bytes < 2**31
+    along = words * 4 // taken.bytes * (col_bytes if chosen.walk.across else taken.bytes)
+    assert steps * row_bytes + along < 2**31
 
 
 def test_common_layouts_take_whole_words_16_bytes_at_a_time() -> None:
