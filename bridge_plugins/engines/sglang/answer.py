@@ -21,7 +21,7 @@ class Layers(msgspec.Struct, frozen=True):
         agreed: a digest of what the ranks agreed on, the same on all of them; empty if they could not.
         digests: see `pack`.
         compared: bytes of this rank's memory that lie in some HF tensor.
-        served: bytes of all parameters of this rank, and of what its loader makes of them.
+        served: bytes of all parameters of this rank, and of all else that its loader writes.
         untold, derived: how many HF tensors and own tensors it can't tell; `Answer` has the reasons.
         role, stages: ``target`` or a draft's; pipeline stages of that world.
         names: the layers, in the order of `digests`. From rank 0 alone, as `keys`.

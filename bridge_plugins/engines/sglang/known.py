@@ -22,7 +22,7 @@ class Known:
     Attributes:
         agreement: None if the ranks could not agree; `agreed` is then empty, and else the same on all of them.
         compared: bytes of this process that lie in some HF tensor.
-        served: bytes of its parameters, and of what the loader makes of them.
+        served: bytes of its parameters, and of all else that the loader writes.
         digests: made at the first request and kept.
     """
 
@@ -46,11 +46,12 @@ class Known:
         known = Known(layout, sources, agreement, agreed)
         held = known.held(model)
         parameters = {id(parameter) for parameter in model.parameters()}
+        written = {block.path for block in layout.blocks} | layout.derived.keys()
         known.compared = sum(block.box.count * held[block.path].element_size() for block in layout.blocks)
         known.served = sum(
             one.tensor.nbytes
             for one in reachable(model)
-            if id(one.tensor) in parameters or one.path in layout.derived
+            if id(one.tensor) in parameters or one.path in written
         )
         return known
 

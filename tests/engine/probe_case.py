@@ -1,0 +1,151 @@
+"""One architecture, cut one way: its ranks are forked, find out their layouts, and are read back against the checkpoint."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.engine.architectures import ARGUMENTS, make
+from tests.engine.model_rank import Sizes, model_runner
+
+SECONDS = 120.0  #: that a case may take
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of one case. `failure` says why it can't be built; the other fields are empty then.
+
+    `compared` of `served` are bytes of the engine's memory on all ranks; `not_compared` gives reasons by name.
+    """
+
+    architecture: str
+    sizes: str
+    failure: str = ""
+    tensors: int = 0
+    equal: int = 0
+    compared: int = 0
+    served: int = 0
+    not_compared: dict[str, str] = {}
+    mismatched: tuple[str, ...] = ()
+    seconds: float = 0.0
+    asked: tuple[str, ...] = ()
+
+
+def run(architecture: str, sizes: Sizes) -> Result:
+    """Build, probe and read back."""
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="bridge-architecture-"))
+    try:
+        make(architecture, folder)
+        replies = _replies(folder, sizes, ARGUMENTS.get(architecture, ()))
+        if isinstance(replies, str):
+            return Result(architecture, str(sizes), replies)
+        return _compare(architecture, sizes, folder, replies, started)
+    except Exception as error:
+        return Result(architecture, str(sizes), f"{type(error).__name__}: {error}"[:200])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replies(folder: Path, sizes: Sizes, more: Sequence[str]) -> list[dict[str, str]] | str:
+    """Each rank's answers by action, as JSON; or why one of them failed."""
+    context = multiprocessing.get_context("fork")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ends, processes = [], []
+    for rank in range(sizes.world):
+        mine, its = context.Pipe(duplex=False)
+        process = context.Process(target=_rank, args=(folder, sizes, rank, port, more, its), daemon=True)
+        process.start()
+        its.close()
+        ends.append(mine)
+        processes.append(process)
+    try:
+        until = time.monotonic() + SECONDS
+        replies: list[Any] = []
+        for rank, end in enumerate(ends):
+            if not end.poll(max(until - time.monotonic(), 0)):
+                return f"rank {rank} gave no answer within {SECONDS:.0f} s"
+            try:
+                replies.append(end.recv())
+            except EOFError:
+                return f"rank {rank} died"
+        return next((reply for reply in replies if isinstance(reply, str)), replies)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _rank(folder: Path, sizes: Sizes, rank: int, port: int, more: Sequence[str], end: Connection) -> None:
+    """What runs in the forked process."""
+    log = os.open(os.environ.get("BRIDGE_TEST_LOG", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    try:
+        model = model_runner(folder, sizes, rank, port, more).model
+        from bridge_plugins.engines.sglang.actions import layers, records
+
+        usual = {"dtype": "bfloat16"}
+        end.send(
+            {
+                "layers": msgspec.json.encode(layers(model, **usual)).decode(),
+                "records": msgspec.json.encode(records(model, **usual)).decode(),
+            }
+        )
+    except BaseException as error:
+        import traceback
+
+        traceback.print_exc()
+        end.send(f"{type(error).__name__}: {error}"[:200])
+
+
+def _compare(
+    architecture: str, sizes: Sizes, folder: Path, replies: Sequence[dict[str, str]], started: float
+) -> Result:
+    from bridge_plugins.audit import WeightAudit
+    from bridge_plugins.audit.place import place_of
+    from bridge_plugins.engines.sglang.client import Engine, Reply
+    from bridge_plugins.engines.sglang.readback import compare, read_back
+    from bridge_plugins.layout.sources import read_weights
+
+    class Recorded(Engine):
+        """The ranks' answers, as a server would pass them on."""
+
+        asked: list[str]
+
+        def ask(self, action: str, reply: type[Reply], **arguments: Any) -> list[Reply]:
+            self.asked.append(action)
+            told = [msgspec.json.decode(each[action], type=reply) for each in replies]
+            layers = arguments.get("layers")
+            if layers is None:
+                return told
+            return [
+                msgspec.structs.replace(
+                    one, tensors={n: t for n, t in one.tensors.items() if place_of(n).layer in layers}
+                )
+                for one in told
+            ]
+
+    audit = WeightAudit(architecture)
+    for _ in audit.watch(read_weights(folder)):
+        pass
+    summary = audit.finish("0")[0]
+    engine = Recorded("http://engine")
+    engine.asked = []
+    found = compare(summary, "engine", read_back(engine, summary), None)
+    equal = len(summary.records.keys() - found.mismatched - found.not_compared.keys())
+    return Result(
+        architecture, str(sizes), "", len(summary.records), equal, found.engine_compared, found.engine_served,
+        found.not_compared, found.mismatched, time.monotonic() - started, tuple(engine.asked),
+    )  # fmt: skip

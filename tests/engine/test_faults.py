@@ -1,0 +1,144 @@
+"""Faults in a real engine's memory: each is found and named, and so is what was not broken."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bridge_plugins.audit import Summary, WeightAudit
+from bridge_plugins.engines.sglang.client import Engine
+from bridge_plugins.engines.sglang.push import push
+from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
+from bridge_plugins.errors import EngineError
+from bridge_plugins.layout.sources import read_weights
+from tests.engine.conftest import Servers, fault
+from tests.engine.model_rank import Sizes
+
+pytestmark = pytest.mark.ci
+
+EXPERTS = ("Qwen3-MoE", Sizes(tp=2, ep=2))
+LATENT = ("DeepSeek-V3", Sizes(tp=2))
+STAGES = ("Qwen3-MoE", Sizes(pp=2))
+
+Weights = dict[str, torch.Tensor]
+
+
+def weights_of(servers: Servers, architecture: str, plus: float = 0.0) -> Weights:
+    stored = read_weights(servers.checkpoint(architecture))
+    return {name: (weight.float() + plus).to(weight.dtype) for name, weight in stored}
+
+
+def summary_of(weights: Weights, version: str) -> Summary:
+    audit = WeightAudit("tiny")
+    for _ in audit.watch(weights.items()):
+        pass
+    return audit.finish(version)[0]
+
+
+class Pushed:
+    """An engine that was just given version 2, and the summaries of it and of what it held before."""
+
+    def __init__(self, servers: Servers, architecture: str, sizes: Sizes, keep: str = "") -> None:
+        self.engine = servers.engine(architecture, sizes)
+        old, new = weights_of(servers, architecture), weights_of(servers, architecture, 0.5)
+        self.old, self.new = summary_of(old, "1"), summary_of(new, "2")
+        push(old.items(), [self.engine])
+        if keep:
+            fault(self.engine, "keep", path=keep)
+        push(new.items(), [self.engine])
+
+    def compare(self) -> Comparison:
+        return compare(self.new, self.engine.url, read_back(self.engine, self.new), self.old)
+
+
+@pytest.mark.parametrize("engine", [EXPERTS, LATENT, STAGES], ids=str)
+def test_what_was_pushed_is_served_and_every_byte_is_told(
+    servers: Servers, engine: tuple[str, Sizes]
+) -> None:
+    found = Pushed(servers, *engine).compare()
+    assert found.consistent, (found.not_compared, found.findings)
+    assert found.compared_bytes == found.total_bytes
+    assert 0 < found.engine_compared <= found.engine_served
+
+
+def test_a_flipped_bit_is_found(servers: Servers) -> None:
+    pushed = Pushed(servers, *EXPERTS)
+    # Rank 1 has experts 2 and 3; row 5 of the first half of w13 is the gate's.
+    fault(pushed.engine, "flip", rank=1, path="model.layers.1.mlp.experts.w13_weight", index=[1, 5, 7])
+    found = pushed.compare()
+    assert found.mismatched == ("model.layers.1.mlp.experts.3.gate_proj.weight",)
+    assert "layer 1 expert 3" in str(found.findings[0])
+    assert found.findings[0].ranks == (1,)
+
+
+def test_a_replica_that_differs_is_found_with_its_rank(servers: Servers) -> None:
+    pushed = Pushed(servers, *EXPERTS)
+    fault(pushed.engine, "flip", rank=1, path="model.norm.weight", index=[3])
+    found = pushed.compare()
+    assert found.mismatched == ("model.norm.weight",)
+    assert found.findings[0].ranks == (1,)
+
+
+def test_exchanged_experts_are_named(servers: Servers) -> None:
+    pushed = Pushed(servers, *EXPERTS)
+    fault(pushed.engine, "exchange", rank=0, path="model.layers.0.mlp.experts.w", one=0, other=1)
+    found = pushed.compare()
+    assert len(found.mismatched) == 6
+    said = "\n".join(map(str, found.findings))
+    assert "layer 0" in said
+    assert "exchanged" in said
+
+
+def test_a_layer_from_a_copy_made_before_is_stale(servers: Servers) -> None:
+    pushed = Pushed(servers, *EXPERTS, keep="model.layers.1.")
+    fault(pushed.engine, "put_back", path="model.layers.1.")
+    found = pushed.compare()
+    names = {name for name in pushed.new.records if name.startswith("model.layers.1.")}
+    assert set(found.mismatched) == names
+    assert f"still serves version 1 of {len(names)} tensors" in str(found.findings[0])
+
+
+@pytest.mark.parametrize("derived", ["w_kc", "w_vc"])
+def test_a_stale_derived_tensor_is_found(servers: Servers, derived: str) -> None:
+    path = f"model.layers.0.self_attn.{derived}"
+    pushed = Pushed(servers, *LATENT, keep=path)
+    fault(pushed.engine, "put_back", path=path)
+    found = pushed.compare()
+    assert found.mismatched == ("model.layers.0.self_attn.kv_b_proj.weight",)
+
+
+def test_a_fault_on_another_pipeline_stage_is_found(servers: Servers) -> None:
+    pushed = Pushed(servers, *STAGES)
+    fault(pushed.engine, "flip", rank=1, path="model.layers.1.input_layernorm.weight", index=[0])
+    found = pushed.compare()
+    assert found.mismatched == ("model.layers.1.input_layernorm.weight",)
+
+
+@pytest.mark.parametrize("key", [None, "a wrong one"])
+def test_a_readback_without_the_servers_key_is_refused(servers: Servers, key: str | None) -> None:
+    engine = servers.engine(*EXPERTS)
+    stranger = Engine(engine.url, api_key=key)
+    with pytest.raises(EngineError, match=rf"{engine.url}/weights_checker answered 40[13]"):
+        read_back(stranger, summary_of(weights_of(servers, EXPERTS[0]), "1"))
+
+
+def test_a_layout_can_be_found_out_while_the_server_runs(servers: Servers) -> None:
+    from bridge_plugins.engines.sglang.answer import Layers
+
+    engine = servers.engine("Qwen3-MoE", Sizes(), "live")
+    new = weights_of(servers, "Qwen3-MoE", 0.5)
+    summary = summary_of(new, "2")
+    push(new.items(), [engine])
+    with pytest.raises(EngineError, match=r"ask for the action bridge\.probe"):
+        read_back(engine, summary)
+    [told] = engine.ask("probe", Layers)
+    assert told.compared == told.served
+    # What was pushed is still there, not what the checkpoint has.
+    found = compare(summary, engine.url, read_back(engine, summary), None)
+    assert found.consistent, (found.not_compared, found.findings)
+
+
+def test_a_server_whose_weights_do_not_come_back_does_not_start(servers: Servers) -> None:
+    server = servers.start("Qwen3-MoE", Sizes(), BRIDGE_FAULT="lose")
+    with pytest.raises(EngineError, match=r"did not come back, first: model\.norm\.weight"):
+        server.wait(280)
