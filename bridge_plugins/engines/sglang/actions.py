@@ -12,7 +12,6 @@ import torch
 
 from bridge_plugins.engines.sglang import world
 from bridge_plugins.engines.sglang.answer import Answer, Layers, Stages
-from bridge_plugins.engines.sglang.digests import LayerDigests
 from bridge_plugins.engines.sglang.known import Known
 from bridge_plugins.engines.sglang.records import records_of
 from bridge_plugins.engines.sglang.sent import Sent
@@ -33,19 +32,13 @@ def layers(model: torch.nn.Module, *, dtype: str = "", dtypes: dict[str, str] | 
         LayoutError: if the layout was not found out at start.
         EngineError: if a tensor is gone or has another shape since.
     """
-    known, sent = _known(model), Sent(dtype, dtypes or {})
+    known = _known(model)
     held = known.held(model)
-    digests = b""
-    names: list[str] = []
-    keys: list[int] = []
     rank, size = world.rank_and_size()
-    if known.agreement is not None:
-        if known.digests is None or known.digests.sent != sent:
-            known.digests = LayerDigests(known.agreement, known.sources, held, sent)
-        digests = known.digests.run(held)
-        names, keys = (known.digests.names, known.digests.keys) if rank == 0 else ([], [])
+    table = known.digests_for(Sent(dtype, dtypes or {}), held)
+    names, keys = (table.names, table.keys) if table and rank == 0 else ([], [])
     return Layers(
-        rank, size, known.agreed, digests, known.compared, known.served,
+        rank, size, known.agreed, table.run(held) if table else b"", known.compared, known.served,
         untold=len(known.layout.untold), derived=len(known.layout.derived), names=names, keys=keys,
     )  # fmt: skip
 

@@ -10,12 +10,14 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from torch import nn
 
 from bridge_plugins.engines.sglang import world
 from bridge_plugins.engines.sglang.actions import ACTIONS
 from bridge_plugins.engines.sglang.known import Known
 from bridge_plugins.engines.sglang.layout_files import LayoutFile
 from bridge_plugins.engines.sglang.loading import checkpoint_folder, loader_of, reloader_of
+from bridge_plugins.engines.sglang.sent import Sent
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.layout.probe import Layout, find_layout
 from bridge_plugins.layout.sources import Source, read_sources
@@ -73,8 +75,20 @@ def _prepare(
         raise lost
     found = layout or Layout(derived={"all": why})
     known = Known.of(runner.model, found, sources, agreement, agreed)
+    _get_ready(known, runner.model)
     logger.info("bridge readback: %d HF tensors, %s", len(sources), known)
     return known
+
+
+def _get_ready(known: Known, model: nn.Module) -> None:
+    """Do once, before there is traffic, what the first request would wait for: tables, and kernels that are compiled."""
+    try:
+        held = known.held(model)
+        digests = known.digests_for(Sent.of({source.name: source.dtype for source in known.sources}), held)
+        if digests:
+            digests.run(held)
+    except Exception:  # it will be said when it is asked for; the server can serve
+        logger.exception("bridge readback: no digest of the layers")
 
 
 def answer(original: Any, checker: Any, action: str, *args: Any, **kwargs: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from bridge_plugins.engines.sglang.digests import LayerDigests
 from bridge_plugins.engines.sglang.holders import Agreement
+from bridge_plugins.engines.sglang.sent import Sent
 from bridge_plugins.errors import EngineError
 from bridge_plugins.layout.probe import Block, Layout
 from bridge_plugins.layout.reachable import dense, reachable
@@ -23,7 +24,7 @@ class Known:
         agreement: None if the ranks could not agree; `agreed` is then empty, and else the same on all of them.
         compared: bytes of this process that lie in some HF tensor.
         served: bytes of its parameters, and of all else that the loader writes.
-        digests: made at the first request and kept.
+        digests: made at start for a stream like the checkpoint, anew when a request tells of another one.
     """
 
     layout: Layout
@@ -54,6 +55,12 @@ class Known:
             if id(one.tensor) in parameters or one.path in written
         )
         return known
+
+    def digests_for(self, sent: Sent, held: Mapping[str, Tensor]) -> LayerDigests | None:
+        """The table for a stream of such dtypes; None if the ranks did not agree."""
+        if self.agreement is not None and (self.digests is None or self.digests.sent != sent):
+            self.digests = LayerDigests(self.agreement, self.sources, held, sent)
+        return self.digests
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -20,6 +20,7 @@ from bridge_plugins.audit.summary import Summary
 from bridge_plugins.engines.sglang.answer import Answer, Held, Layers, Stages
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.layer_check import differing_layers
+from bridge_plugins.engines.sglang.sent import Sent
 from bridge_plugins.engines.sglang.whole import Lanes, whole_of
 from bridge_plugins.errors import EngineError
 
@@ -76,8 +77,8 @@ def read_back(engine: Engine, summary: Summary) -> Served:
 
     Raises `EngineError` if the engine can't answer.
     """
-    usual, others = _dtypes(summary)
-    answers = _ask(engine, "layers", Layers, dtype=usual, dtypes=others)
+    sent = Sent.of({name: record.dtype for name, record in summary.records.items()})
+    answers = _ask(engine, "layers", Layers, dtype=sent.usual, dtypes=sent.others)
     lanes: dict[str, Lanes] = {}
     not_compared: dict[str, str] = {}
     ranks: dict[str, tuple[int, ...]] = {}
@@ -98,7 +99,7 @@ def read_back(engine: Engine, summary: Summary) -> Served:
     lanes |= {name: record.lanes for name, record in summary.records.items() if name not in open_records}
     if differing != set() or any(answer.untold or answer.derived for answer in answers):
         asked = None if differing is None else sorted(differing)
-        told = _ask(engine, "records", Answer, layers=asked, dtype=usual, dtypes=others)
+        told = _ask(engine, "records", Answer, layers=asked, dtype=sent.usual, dtypes=sent.others)
         for several in _worlds(told) or [[]]:
             _put_together(several, open_records, lanes, not_compared, ranks)
     # A tensor that one world of several can't tell isn't compared.
@@ -187,13 +188,6 @@ def _worlds(answers: Sequence[Reply]) -> list[list[Reply]]:
         else:
             home.append(answer)
     return worlds
-
-
-def _dtypes(summary: Summary) -> tuple[str, dict[str, str]]:
-    """The dtype of most tensors, and those of the others by name: the engine takes the bits as they were sent."""
-    counted = Counter(record.dtype for record in summary.records.values())
-    usual = counted.most_common(1)[0][0] if counted else ""
-    return usual, {n: record.dtype for n, record in summary.records.items() if record.dtype != usual}
 
 
 def _put_together(
