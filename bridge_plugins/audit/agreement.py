@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 
 from bridge_plugins.audit.rules import Witness
+from bridge_plugins.audit.rules.manifest import typical
 from bridge_plugins.audit.summary import Summary
 from bridge_plugins.errors import BridgePluginsError
 
@@ -27,10 +28,10 @@ def witnesses(summary: Summary, group: Any) -> tuple[Witness, ...]:
     dist.all_gather_object(first, replace(own, layers={}), group=group)
     if len({other.digest for other in first}) == 1:
         return tuple(first)
-    reference = first[0].digest
+    reference = typical(first)
     whole: list[Any] = [None] * len(first)
-    # Only the first rank and those that differ have something to add.
-    tells = own.rank == 0 or own.digest != reference
+    # Only the typical rank and those that differ from it have something to add.
+    tells = own.rank == reference.rank or own.digest != reference.digest
     dist.all_gather_object(whole, own if tells else replace(own, layers={}), group=group)
     return tuple(whole)
 

@@ -76,8 +76,10 @@ def switch_on(folder: str, **environment: str) -> None:
     for name, module in (("audit", audit), ("audit_sglang", audit_sglang)):
         if not manager().has_plugin(name):
             manager().register(module, name)
-    bridge_plugins.load(strict=True)
-    assert patcher().status["audit"].state.value == "applied", patcher().status["audit"]
+    bridge_plugins.load()
+    states = {name: status for name, status in patcher().status.items() if name.startswith("audit")}
+    assert states["audit"].state.value == "applied", states
+    assert all(status.state.value in ("applied", "waiting", "not needed") for status in states.values()), states
 
 
 def automatic_run(checkpoint: str, topology: dict[str, Any], folder: str, saved: str) -> dict[str, Any]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.rules.rule import Context
+from bridge_plugins.audit.rules.rule import Context, Witness
 from bridge_plugins.audit.summary import Summary
 
 
+def typical(witnesses: Sequence[Witness]) -> Witness:
+    """The first of the largest number of ranks that agree: one odd rank is named, whichever it is."""
+    votes = Counter((witness.digest, witness.manifest) for witness in witnesses)
+    most, _ = votes.most_common(1)[0]
+    return next(witness for witness in witnesses if (witness.digest, witness.manifest) == most)
+
+
 class Manifest:
-    """Ranks that disagree with the first one on (order, name, dtype, shape, bytes), or on the bits.
+    """Ranks that disagree with most of the others on (order, name, dtype, shape, bytes), or on the bits.
 
     Sees a rank whose gather gave it other weights, or that met the collectives in another order; layers are named.
     Compares digests, so that its cost does not grow with the model. Cannot see a fault that all ranks share.
@@ -22,10 +29,10 @@ class Manifest:
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:  # noqa: ARG002
         if not context.witnesses:
             return
-        first = context.witnesses[0]
+        first = typical(context.witnesses)
         apart: dict[tuple[str, ...], list[int]] = defaultdict(list)
         order: list[int] = []
-        for other in context.witnesses[1:]:
+        for other in context.witnesses:
             if other.digest != first.digest:
                 names = sorted(first.layers.keys() | other.layers.keys())
                 # Layers are gathered only where the digests differ.
