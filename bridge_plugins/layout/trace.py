@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,19 +20,37 @@ from bridge_plugins.layout.reachable import dense
 
 @dataclass
 class Numbers:
-    """The HF row (or column) numbers of a rectangle: down its first column, and across its first row."""
+    """The HF row (or column) numbers of a rectangle: down its first column, and across its first row.
 
-    down: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.int64))
-    across: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.int64))
-    same_across: bool = True  #: every row of the rectangle repeats one number
-    same_down: bool = True  #: every column does
+    All of it stays on the tensor's device until it is asked for: a model has tens of thousands of rectangles.
+    """
+
+    down: Tensor | None = None
+    across: Tensor | None = None
+    _same_across: Tensor | None = None
+    _same_down: Tensor | None = None
 
     def see(self, digits: Tensor, weight: int) -> None:
         """Add one digit of the numbers."""
-        self.same_across &= bool((digits == digits[:, :1]).all())
-        self.same_down &= bool((digits == digits[:1, :]).all())
-        self.down = self.down + digits[:, 0].to(torch.int64).cpu() * weight
-        self.across = self.across + digits[0, :].to(torch.int64).cpu() * weight
+        down, across = digits[:, 0].to(torch.int64) * weight, digits[0, :].to(torch.int64) * weight
+        same_across, same_down = (digits == digits[:, :1]).all(), (digits == digits[:1, :]).all()
+        if self.down is None or self.across is None or self._same_across is None or self._same_down is None:
+            self.down, self.across, self._same_across, self._same_down = down, across, same_across, same_down
+        else:
+            self.down += down
+            self.across += across
+            self._same_across = self._same_across & same_across
+            self._same_down = self._same_down & same_down
+
+    @property
+    def same_across(self) -> bool:
+        """Whether every row of the rectangle repeats one number."""
+        return bool(self._same_across)
+
+    @property
+    def same_down(self) -> bool:
+        """Whether every column does."""
+        return bool(self._same_down)
 
 
 @dataclass
@@ -42,7 +62,8 @@ class Rectangle:
     height: int
     width: int
     number: int
-    copied: bool = True
+    #: 1 while all of it was copied; a tensor once that has been looked at.
+    intact: Tensor | bool = True
     rows: Numbers = field(default_factory=Numbers)
     columns: Numbers = field(default_factory=Numbers)
 
@@ -53,8 +74,12 @@ class Rectangle:
     def cut(self, digits: Tensor) -> Tensor:
         return digits[self.top : self.top + self.height, self.left : self.left + self.width]
 
+    @property
+    def copied(self) -> bool:
+        return bool(self.intact)
+
     def see(self, plane: Plane, digits: Tensor) -> None:
-        self.copied &= bool((digits >= 0).all())
+        self.intact = self.intact & (digits >= 0).all()
         (self.rows if plane.number == ROW else self.columns).see(digits, BASE**plane.digit)
 
 
@@ -86,7 +111,7 @@ class Trace:
         elif plane.digit == 0:
             # The other code: where the same digit doesn't come back, nothing was written, or something was computed.
             for rectangle in self.rectangles:
-                rectangle.copied = bool((rectangle.cut(digits) == rectangle.number).all())
+                rectangle.intact = (rectangle.cut(digits) == rectangle.number).all()
             self.rectangles = [r for r in self.rectangles if r.copied]
             self._rest.add(self._outside(tensor))
         else:
@@ -120,9 +145,9 @@ class Trace:
         for old in self.rectangles:
             for new in _constant_rectangles(old.cut(digits), old.height):
                 number = old.number + new.number * BASE**plane.digit
-                copied = old.copied and new.number >= 0
+                intact = old.intact & (new.number >= 0)
                 refined.append(
-                    Rectangle(old.top + new.top, old.left + new.left, new.height, new.width, number, copied)
+                    Rectangle(old.top + new.top, old.left + new.left, new.height, new.width, number, intact)
                 )
         self.rectangles = refined
 
@@ -207,15 +232,16 @@ def _goes_on(last: Box, box: Box) -> bool:
     )
 
 
-def _runs(numbers: Tensor) -> Iterator[tuple[int, int, int, int]]:
+def _runs(numbers: Tensor | None) -> Iterator[tuple[int, int, int, int]]:
     """Cut into runs with one positive step: ``(index, first number, length, step)``, each as long as can be."""
-    values = numbers.tolist()
+    assert numbers is not None
+    values = numbers.cpu().numpy()
+    steps = np.diff(values)
+    # Where the step changes: a run ends there at the latest.
+    changes = [*(np.flatnonzero(steps[1:] != steps[:-1]) + 1).tolist(), len(steps)]
     start = 0
     while start < len(values):
-        end = start + 1
-        step = values[end] - values[start] if end < len(values) else 1
-        if step > 0:
-            while end < len(values) and values[end] - values[end - 1] == step:
-                end += 1
-        yield start, values[start], end - start, max(step, 1) if end - start > 1 else 1
+        step = int(steps[start]) if start < len(steps) else 0
+        end = changes[bisect.bisect_right(changes, start)] + 1 if step > 0 else start + 1
+        yield start, int(values[start]), end - start, step if end - start > 1 else 1
         start = end
