@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bridge_plugins.fingerprint.cpu.jit import compiled, load_1, load_2, load_4, load_8
-from bridge_plugins.fingerprint.cpu.lanes import row_keys, word_keys
+from bridge_plugins.fingerprint.cpu.lanes import add_row, word_keys
 from bridge_plugins.fingerprint.cpu.statistics import LOSSY, observe, value
 
 _BLOCK = 1024  # columns at a time: their keys stay in the first-level cache
@@ -45,33 +45,19 @@ def fill_element_keys(first: Any, step: Any, width: Any, keys: Any) -> Any:
 
 
 @compiled
-def take_elements(
-    block: Any,
-    held: Any,
-    taken: Any,
-    code: Any,
-    lookup: Any,
-    statistics: Any,
-    lanes: Any,
-    floats: Any,
-    counts: Any,
-) -> Any:
-    """Add a block to lanes, floats and counts.
-
-    block: (address, bytes from row to row, and from column to column, rows, columns, row offset, row stride,
-    column offset, column stride). held, taken: widths in bytes; 4 and 2 take the upper half of each float32.
-    """
-    address, row_bytes, col_bytes, rows, cols, row_offset, row_stride, col_offset, col_stride = block
+def take_elements(block: Any, reading: Any, found: Any) -> Any:
+    """Take in `Rows`."""
+    cols, held, taken, counts = block.cols, reading.held, reading.taken, found.counts
     narrows = held != taken
     keys = np.empty((4, min(cols, _BLOCK)), np.uint64)
     for start in range(0, cols, _BLOCK):
         n = min(_BLOCK, cols - start)
-        fill_element_keys(col_offset + start * col_stride, col_stride, taken, keys[:, :n])
-        for r in range(rows):
-            at = address + r * row_bytes + start * col_bytes
+        fill_element_keys(block.col_offset + start * block.col_stride, block.col_stride, taken, keys[:, :n])
+        for r in range(block.rows):
+            at = block.address + r * block.row_bytes + start * block.col_bytes
             a0 = a1 = np.uint64(0)
             for j in range(n):
-                bits = load(at + j * col_bytes, held)
+                bits = load(at + j * block.col_bytes, held)
                 if narrows:
                     counts[LOSSY] += np.int64((bits & np.uint64(0xFFFF)) != 0)
                     bits >>= np.uint64(16)
@@ -82,8 +68,6 @@ def take_elements(
                 else:
                     a0 += bits * keys[0, j]
                     a1 += bits * keys[1, j]
-                if statistics:
-                    observe(value(bits, code, lookup), 1, floats, counts)
-            key_0, key_1 = row_keys(row_offset + r * row_stride)
-            lanes[0] += a0 * key_0
-            lanes[1] += a1 * key_1
+                if reading.statistics:
+                    observe(value(bits, reading.code, reading.lookup), 1, found.floats, counts)
+            add_row(block.row_offset + r * block.row_stride, a0, a1, found.lanes)

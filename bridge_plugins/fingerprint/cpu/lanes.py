@@ -33,6 +33,14 @@ def row_keys(row: Any) -> Any:
 
 
 @compiled
+def add_row(row: Any, a0: Any, a1: Any, lanes: Any) -> Any:
+    """Weight a row's sums with the row's keys and add them."""
+    key_0, key_1 = row_keys(row)
+    lanes[0] += a0 * key_0
+    lanes[1] += a1 * key_1
+
+
+@compiled
 def fill_word_keys(first: Any, keys: Any) -> Any:
     """Keys of the words from `first` on into `keys`, uint32, 2 × n."""
     for i in range(keys.shape[1]):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bridge_plugins.fingerprint.cpu.codes import code_of
 from bridge_plugins.fingerprint.cpu.elements import take_elements
 from bridge_plugins.fingerprint.cpu.jit import compiled
+from bridge_plugins.fingerprint.cpu.tuples import Found, Reading, Rows
 from bridge_plugins.fingerprint.cpu.words import take_words
 from bridge_plugins.fingerprint.formats import Format
 from bridge_plugins.fingerprint.geometry import COLS, ROWS, Table64, lies_in_words
@@ -41,14 +42,12 @@ def measure(
     units, starts = _units(table, held.bytes)
     parts = Measured.empty(len(units))
     code = code_of(taken)
+    reading = Reading(held.bytes, taken.bytes, code.code, code.lookup, statistics)
     words = np.where(lies_in_words(table, held.bytes) & (held == taken), table[:, COLS] * held.bytes // 4, 0)
 
     def work(first: int, last: int) -> None:
-        measure_units(
-            *(table, words, units, first, last, held.bytes, taken.bytes),
-            *(code.code, code.lookup, statistics),
-            *(parts.lanes, parts.absmax, parts.sum_of_squares, parts.counts),
-        )
+        out = (parts.lanes, parts.absmax, parts.sum_of_squares, parts.counts)
+        measure_units(table, words, units, first, last, reading, *out)
 
     size = int((table[:, ROWS] * table[:, COLS]).sum()) * held.bytes
     threads = min(threads or cores(), size // _UNIT + 1)
@@ -82,44 +81,30 @@ def measure_units(
     units: Any,
     first: Any,
     last: Any,
-    held: Any,
-    taken: Any,
-    code: Any,
-    lookup: Any,
-    statistics: Any,
+    reading: Any,
     lanes: Any,
     absmax: Any,
     squares: Any,
     counts: Any,
 ) -> Any:
-    """Units first … last - 1, each into its own row of the outputs."""
+    """Units first … last - 1, each into its own row of the outputs. words: of each block, whole ones of a row."""
     floats = np.empty(2)
     for unit in range(first, last):
         index, start, end = units[unit]
-        address, row_bytes, col_bytes, _, cols, row_offset, row_stride, col_offset, col_stride = table[index]
+        address, row_bytes, col_bytes, _, cols, row, row_stride, col, col_stride = table[index]
         address += start * row_bytes
-        row_offset += start * row_stride
+        row += start * row_stride
         floats[:] = 0
-        done = 0
-        if words[index]:
-            block = (address, row_bytes, col_bytes, end - start, cols)
-            place = (row_offset, row_stride, col_offset, col_stride)
-            take_words(
-                block + place,
-                words[index],
-                held,
-                code,
-                lookup,
-                statistics,
-                lanes[unit],
-                floats,
-                counts[unit],
-            )
-            done = words[index] * 4 // held
+        found = Found(lanes[unit], floats, counts[unit])
+        done = words[index] * 4 // reading.held
+        if done:
+            whole = Rows(address, row_bytes, col_bytes, end - start, done, row, row_stride, col, col_stride)
+            take_words(whole, words[index], reading, found)
         if done < cols:
-            block = (address + done * col_bytes, row_bytes, col_bytes, end - start, cols - done)
-            place = (row_offset, row_stride, col_offset + done * col_stride, col_stride)
-            take_elements(
-                block + place, held, taken, code, lookup, statistics, lanes[unit], floats, counts[unit]
+            address += done * col_bytes
+            col += done * col_stride
+            rest = Rows(
+                address, row_bytes, col_bytes, end - start, cols - done, row, row_stride, col, col_stride
             )
+            take_elements(rest, reading, found)
         absmax[unit], squares[unit] = floats

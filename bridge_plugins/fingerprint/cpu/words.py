@@ -9,7 +9,7 @@ import numpy as np
 
 from bridge_plugins.fingerprint.cpu.elements import load
 from bridge_plugins.fingerprint.cpu.jit import compiled, pointer
-from bridge_plugins.fingerprint.cpu.lanes import fill_word_keys, four_row_sums, row_keys, row_sums
+from bridge_plugins.fingerprint.cpu.lanes import add_row, fill_word_keys, four_row_sums, row_sums
 from bridge_plugins.fingerprint.cpu.statistics import (
     BFLOAT16,
     FLOAT16,
@@ -23,14 +23,7 @@ from bridge_plugins.fingerprint.cpu.statistics import (
 )
 
 _BLOCK = 1024  # words at a time: four rows of them and their keys fit the first-level cache
-
-
-@compiled
-def add_row(row: Any, a0: Any, a1: Any, lanes: Any) -> Any:
-    """Weight a row's sums with the row's keys and add them."""
-    key_0, key_1 = row_keys(row)
-    lanes[0] += a0 * key_0
-    lanes[1] += a1 * key_1
+_SHORT = 256  # rows of fewer words are looked at many at once: statistics don't ask where an element lies
 
 
 @compiled
@@ -40,17 +33,15 @@ def pairs(address: Any, n: Any) -> Any:
 
 
 @compiled
-def observe_run(
-    address: Any,
-    words: Any,
-    width: Any,
-    code: Any,
-    lookup: Any,
-    seen: Any,
-    floats: Any,
-    counts: Any,
-) -> Any:
+def observe_run(address: Any, words: Any, reading: Any, seen: Any, found: Any) -> Any:
     """Statistics of a run of words."""
+    width, code, lookup, floats, counts = (
+        reading.held,
+        reading.code,
+        reading.lookup,
+        found.floats,
+        found.counts,
+    )
     if width == 1:
         observe_bytes(numba.carray(pointer(address), 4 * words, np.uint8), lookup, seen, floats, counts)
         return
@@ -66,28 +57,21 @@ def observe_run(
 
 
 @compiled
-def take_words(
-    block: Any,
-    words: Any,
-    width: Any,
-    code: Any,
-    lookup: Any,
-    statistics: Any,
-    lanes: Any,
-    floats: Any,
-    counts: Any,
-) -> Any:
-    """Add the first `words` words of a block's rows to lanes, floats and counts; block as in `elements`."""
-    address, row_bytes, _, rows, _, row_offset, row_stride, col_offset, _ = block
-    first_word = col_offset * width // 4
+def take_words(block: Any, words: Any, reading: Any, found: Any) -> Any:
+    """Take in the first `words` words of each of `Rows`."""
+    row_bytes, rows, lanes = block.row_bytes, block.rows, found.lanes
+    row_offset, row_stride = block.row_offset, block.row_stride
+    first_word = block.col_offset * reading.held // 4
     buffer = np.empty((2, _BLOCK), np.uint32)
     seen = np.empty(256, np.int64)
     apart = rows // 4
+    at_once = reading.statistics and words < _SHORT and row_bytes == 4 * words
+    row_by_row = reading.statistics and not at_once
     for start in range(0, words, _BLOCK):
         n = min(_BLOCK, words - start)
         fill_word_keys(first_word + start, buffer[:, :n])
         keys_0, keys_1 = buffer[0].view(np.uint64)[: n // 2], buffer[1].view(np.uint64)[: n // 2]
-        corner = address + 4 * start
+        corner = block.address + 4 * start
         for r in range(apart):
             at = corner + r * row_bytes
             far = apart * row_bytes
@@ -103,16 +87,20 @@ def take_words(
             add_row(row_offset + (r + apart) * row_stride, b0, b1, lanes)
             add_row(row_offset + (r + 2 * apart) * row_stride, c0, c1, lanes)
             add_row(row_offset + (r + 3 * apart) * row_stride, d0, d1, lanes)
-            if statistics:
+            if row_by_row:
                 for i in range(4):
-                    observe_run(at + i * far, n, width, code, lookup, seen, floats, counts)
+                    observe_run(at + i * far, n, reading, seen, found)
         for r in range(4 * apart, rows):
             at = corner + r * row_bytes
             a0, a1 = row_sums(pairs(at, n), keys_0, keys_1)
             add_row(row_offset + r * row_stride, a0, a1, lanes)
-            if statistics:
-                observe_run(at, n, width, code, lookup, seen, floats, counts)
+            if row_by_row:
+                observe_run(at, n, reading, seen, found)
         if n % 2:  # the last word of a row, which has no pair
             for r in range(rows):
                 word = load(corner + r * row_bytes + 4 * (n - 1), 4)
                 add_row(row_offset + r * row_stride, word * buffer[0, n - 1], word * buffer[1, n - 1], lanes)
+    if at_once:
+        for start in range(0, rows * words, _BLOCK):
+            n = min(_BLOCK, rows * words - start)
+            observe_run(block.address + 4 * start, n, reading, seen, found)
