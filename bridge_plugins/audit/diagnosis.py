@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import TYPE_CHECKING
 
 from bridge_plugins.audit.causes.cause import Cause
-from bridge_plugins.audit.causes.moves import Moves, bits, owners
+from bridge_plugins.audit.causes.moves import Moves, bits, look_up, owners
 from bridge_plugins.audit.causes.wording import tensors, where
 from bridge_plugins.audit.record import Record
+
+if TYPE_CHECKING:
+    from bridge_plugins.audit.causes.inside.case import Tensors
 
 __all__ = ["Cause", "diagnose"]
 
@@ -17,6 +21,8 @@ def diagnose(
     reference: Mapping[str, Record],
     *,
     earlier: Mapping[str, Mapping[str, Record]] | None = None,
+    found: Tensors | None = None,
+    expected: Tensors | None = None,
 ) -> list[Cause]:
     """Explain tensors whose bits are not the reference's of the same name. Says nothing that bits don't prove.
 
@@ -24,6 +30,8 @@ def diagnose(
         wrong: what was found, by HF name.
         reference: what should be there, by HF name, for the whole model.
         earlier: earlier versions of the reference by what to call them, as in ``version 3``.
+        found, expected: give the tensors of `wrong` and of `reference` by name, or None; with the one or the other at
+            hand, what happened inside of a tensor is looked into, too.
     """
     left = dict(wrong)
     causes: list[Cause] = []
@@ -37,9 +45,18 @@ def diagnose(
     for label, records in (earlier or {}).items():
         take(_stale(left, label, records))
     take(_zeros(left))
-    take(Moves(owners(left, reference), reference).causes())
-    take(_unknown(left, {bits(record) for record in reference.values()}))
+    candidates = look_up(left, reference)
+    take(Moves(owners(candidates), reference).causes())
+    if left and (found or expected):
+        from bridge_plugins.audit.causes.inside import all as inside  # torch, where tensors are at hand
+
+        take(inside.explain(left, reference, found or _none, expected or _none))
+    take(_unknown(left, candidates.keys()))
     return causes
+
+
+def _none(_: str) -> None:
+    return None
 
 
 def _stale(wrong: Mapping[str, Record], label: str, records: Mapping[str, Record]) -> Iterator[Cause]:
@@ -56,10 +73,10 @@ def _zeros(wrong: Mapping[str, Record]) -> Iterator[Cause]:
         yield Cause(where(names), f"{tensors(names)} all zeros", tuple(names))
 
 
-def _unknown(wrong: Mapping[str, Record], known: Set[object]) -> Iterator[Cause]:
-    shared = [name for name, record in wrong.items() if bits(record) in known]
+def _unknown(wrong: Iterable[str], known: Set[str]) -> Iterator[Cause]:
+    shared = [name for name in wrong if name in known]
     if shared:
         yield Cause(where(shared), f"{tensors(shared)} like several others of the reference", tuple(shared))
-    names = [name for name, record in wrong.items() if bits(record) not in known]
+    names = [name for name in wrong if name not in known]
     if names:
         yield Cause(where(names), f"{tensors(names)} unlike every tensor of the reference", tuple(names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 # The first "<stack>.<number>." is the layer (model.layers.3., visual.blocks.0.); what follows is relative to it.
 _LAYER = re.compile(r"^(?P<layer>(?:[^.]+\.)*?(?:layers|blocks|h)\.(?P<number>\d+))\.(?P<inside>.+)$")
@@ -44,6 +45,7 @@ class Place:
         return (self.layer_number is not None, self.layer.rpartition(".")[0], number)
 
 
+@lru_cache(1 << 17)  # a model's names are asked for again and again
 def place_of(name: str) -> Place:
     """Parse an HF name. Any string has a place."""
     match = _LAYER.match(name)

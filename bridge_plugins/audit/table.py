@@ -11,7 +11,7 @@ from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.rows import Row, place_name, rows
 from bridge_plugins.audit.summary import Summary
 
-_DIGITS = 12  #: of a digest's 32
+_DIGITS = 8  #: of a digest's 32
 
 
 def layer_table(summary: Summary, marked: Collection[str] = ()) -> Table:
@@ -23,7 +23,9 @@ def layer_table(summary: Summary, marked: Collection[str] = ()) -> Table:
 def row_table(shown: Sequence[Row], *, title: str = "", marked: Collection[str] = ()) -> Table:
     """Rows with parameters, bytes, norm, absmax, digest and marks; for single tensors with dtype and shape."""
     single = all(row.dtype for row in shown)
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
     table.add_column("tensor" if single else "layer", overflow="fold")
     if single:
         table.add_column("shape", no_wrap=True)
@@ -34,7 +36,7 @@ def row_table(shown: Sequence[Row], *, title: str = "", marked: Collection[str] 
     for column in ("bytes", "norm", "absmax"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("digest", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("")
     for row in shown:
         marks = " ".join(mark for mark in ("✗" if row.name in marked else "", row.marks) if mark)
         table.add_row(
@@ -45,8 +47,8 @@ def row_table(shown: Sequence[Row], *, title: str = "", marked: Collection[str] 
                 else (str(row.tensors), short(row.elements))
             ),
             f"{short(row.nbytes)}B",
-            f"{row.norm:.4g}",
-            f"{row.absmax:.4g}",
+            number(row.norm),
+            number(row.absmax),
             row.digest[:_DIGITS],
             f"[red]{marks}[/red]" if marks else "",
         )
@@ -71,3 +73,10 @@ def short(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count} "
+
+
+def number(value: float) -> str:
+    """Four digits; without an exponent where that isn't needed."""
+    if value and not 1e-3 <= value < 99999.5:
+        return f"{value:.2e}"
+    return f"{value:.4g}" if value < 9999.5 else f"{value:.0f}"

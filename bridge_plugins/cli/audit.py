@@ -5,9 +5,11 @@ from __future__ import annotations
 import typer
 
 from bridge_plugins.cli import exits
+from bridge_plugins.cli.commands.diff import diff
 from bridge_plugins.cli.commands.preflight import preflight
 from bridge_plugins.cli.commands.show import show
 from bridge_plugins.cli.commands.summary import summary
+from bridge_plugins.cli.commands.verify import verify
 
 app = typer.Typer(
     help="Audit the weights that Megatron Bridge hands to a rollout engine.",
@@ -22,7 +24,7 @@ def audit() -> None:
     """Audit the weights that Megatron Bridge hands to a rollout engine."""
 
 
-for command in (preflight, summary, show):
+for command in (preflight, summary, show, diff, verify):
     app.command()(command)
 
 

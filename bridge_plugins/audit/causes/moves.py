@@ -23,18 +23,24 @@ def bits(record: Record) -> tuple[object, ...]:
     return (record.lanes, record.dtype, record.shape)
 
 
-def owners(wrong: Mapping[str, Record], reference: Mapping[str, Record]) -> dict[str, str]:
-    """For each wrong tensor, the tensor of the reference whose bits it holds.
-
-    Bits that several tensors have (constants, say) tell nothing of where they came from, unless one of those stands
-    where the other tensors of the same layer or expert came from. Wrong tensors of which nothing is known are left out.
-    """
-    wanted = {bits(record) for record in wrong.values()}
+def look_up(wrong: Mapping[str, Record], reference: Mapping[str, Record]) -> dict[str, list[str]]:
+    """For each wrong tensor whose bits the reference has: under which names."""
+    wanted = {record.lanes for record in wrong.values()}
     known: dict[object, list[str]] = defaultdict(list)
     for name, record in reference.items():
-        if (these := bits(record)) in wanted:
-            known[these].append(name)
-    candidates = {name: known[these] for name, record in wrong.items() if (these := bits(record)) in known}
+        if record.lanes in wanted:
+            known[bits(record)].append(name)
+    return {
+        name: known[these] for name, record in wrong.items() if known and (these := bits(record)) in known
+    }
+
+
+def owners(candidates: Mapping[str, list[str]]) -> dict[str, str]:
+    """For each tensor that was looked up, the one whose bits it holds.
+
+    Bits that several tensors have (constants, say) tell nothing of where they came from, unless one of those stands
+    where the other tensors of the same layer or expert came from. Tensors of which nothing is known are left out.
+    """
     found = {name: others[0] for name, others in candidates.items() if len(others) == 1}
     moved = {(_spot(name), _spot(other)) for name, other in found.items()}
     for name, others in candidates.items():

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 import warnings
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from bridge_plugins.audit.sources.stored import StoredTensor
+
+_PIECE = 1 << 20  #: elements
+
+
+def pieces(stored: StoredTensor) -> Iterator[Tensor]:
+    """The tensor's elements in order, flat, a million at a time."""
+    width = stored.format.bytes
+    total = stored.nbytes // width
+    for first in range(0, total, _PIECE):
+        count = min(_PIECE, total - first)
+        yield load(
+            dataclasses.replace(
+                stored, shape=(count,), start=stored.start + first * width, nbytes=count * width
+            )
+        )
 
 
 def load(stored: StoredTensor) -> Tensor:

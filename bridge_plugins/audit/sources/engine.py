@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from bridge_plugins.audit.sources.source import Progress
+from bridge_plugins.audit.sources.source import Progress, RecordsOnly
 from bridge_plugins.audit.summary import Summary, summarize
 from bridge_plugins.errors import UsageError
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 @dataclass(frozen=True)
-class EngineSource:
+class EngineSource(RecordsOnly):
     """An engine by its URL."""
 
     url: str
 
     def __str__(self) -> str:
         return self.url
-
-    @property
-    def nbytes(self) -> int:
-        return 0
 
     def summary(self, progress: Progress = lambda _: None) -> Summary:  # noqa: ARG002
         """Raises `UsageError`: nothing says yet what to ask for."""
@@ -58,6 +50,3 @@ class EngineSource:
         ]  # fmt: skip
         header = msgspec.structs.replace(reference.header, stage="readback", topology="", version=version)
         return summarize(header, records), told.not_compared
-
-    def tensor(self, name: str) -> Tensor | None:  # noqa: ARG002
-        return None

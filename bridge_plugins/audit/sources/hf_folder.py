@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,13 +73,21 @@ class HfFolder:
         header = Header(model=self.path.resolve().name, topology="", version="", stage="hf")
         return summarize(header, read_records(list(self.tensors.values()), progress))
 
-    def tensor(self, name: str) -> Tensor | None:
-        """The tensor, mapped from its file."""
-        from bridge_plugins.audit.sources.at_hand import (
-            load,
-        )  # torch, where the tensors themselves are asked for
+    def has(self, name: str) -> bool:
+        """Whether the checkpoint has the tensor."""
+        return name in self.tensors
 
-        return load(self.tensors[name]) if name in self.tensors else None
+    def tensor(self, name: str) -> Tensor:
+        """The tensor, mapped from its file."""
+        from bridge_plugins.audit.sources import at_hand  # torch, where the tensors themselves are asked for
+
+        return at_hand.load(self.tensors[name])
+
+    def pieces(self, name: str) -> Iterator[Tensor]:
+        """The tensor's elements, mapped piece by piece."""
+        from bridge_plugins.audit.sources import at_hand
+
+        return at_hand.pieces(self.tensors[name])
 
 
 def _index(path: Path) -> dict[str, str]:

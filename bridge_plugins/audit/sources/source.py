@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from bridge_plugins.audit.summary import Summary
@@ -24,5 +24,26 @@ class Source(Protocol):
     def summary(self, progress: Progress = ...) -> Summary:
         """Read the records. Raises `BridgePluginsError` if that can't be done."""
 
-    def tensor(self, name: str) -> Tensor | None:
-        """A tensor by HF name, read-only; None if it isn't at hand."""
+    def has(self, name: str) -> bool:
+        """Whether the tensor of this HF name itself is at hand."""
+
+    def tensor(self, name: str) -> Tensor:
+        """A tensor that is at hand, read-only."""
+
+    def pieces(self, name: str) -> Iterator[Tensor]:
+        """Its elements in order, flat, some megabytes at a time."""
+
+
+class RecordsOnly:
+    """What a source says that has no tensors at hand."""
+
+    nbytes = 0
+
+    def has(self, name: str) -> bool:  # noqa: ARG002
+        return False
+
+    def tensor(self, name: str) -> Tensor:
+        raise KeyError(name)
+
+    def pieces(self, name: str) -> Iterator[Tensor]:
+        raise KeyError(name)

@@ -47,10 +47,12 @@ def read_header(file: Path) -> list[StoredTensor]:
                     f"{file} is cut or no safetensors file: its header does not fit into {size} bytes"
                 )
             header = json.loads(stream.read(length), object_pairs_hook=_once)
+        if not isinstance(header, dict):
+            raise ValueError("its header is no map of tensors")
         header.pop("__metadata__", None)
         tensors = [_stored(file, 8 + length, name, entry) for name, entry in header.items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{file} is no safetensors file: {type(error).__name__}: {error}") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{file} is no safetensors file: {error}") from error
     end = max((tensor.start + tensor.nbytes for tensor in tensors), default=0)
     if end > size:
         raise UsageError(f"{file} is cut: it has {size} bytes, its header promises {end}; fetch it again")
@@ -65,7 +67,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _stored(file: Path, data: int, name: str, entry: dict[str, Any]) -> StoredTensor:
+def _stored(file: Path, data: int, name: str, entry: Any) -> StoredTensor:
+    if not isinstance(entry, dict) or not entry.keys() >= {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"{name} lacks a dtype, a shape or data_offsets")
     shape = tuple(int(size) for size in entry["shape"])
     begin, end = entry["data_offsets"]
     if entry["dtype"] not in _TORCH_NAMES:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bridge_plugins.audit.sources.source import Progress
+from bridge_plugins.audit.sources.source import Progress, RecordsOnly
 from bridge_plugins.audit.summary import Summary, read_summary
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
-class SummaryFiles:
+class SummaryFiles(RecordsOnly):
     """A summary file, or a folder of summary files of several ranks."""
 
     path: Path
@@ -22,12 +18,5 @@ class SummaryFiles:
     def __str__(self) -> str:
         return str(self.path)
 
-    @property
-    def nbytes(self) -> int:
-        return 0
-
     def summary(self, progress: Progress = lambda _: None) -> Summary:  # noqa: ARG002
         return read_summary(self.path)
-
-    def tensor(self, name: str) -> Tensor | None:  # noqa: ARG002
-        return None

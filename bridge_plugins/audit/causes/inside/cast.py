@@ -1,0 +1,54 @@
+"""Another dtype, or a detour through one that can't hold every bit."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bridge_plugins.audit.causes.inside.case import Case, View
+from bridge_plugins.fingerprint.formats import Kind, named
+
+_NARROW = ("bfloat16", "float16")
+
+
+def explain(case: Case) -> str | None:
+    """``gate was cast to bfloat16: 90 of 128 elements lost bits``, and the like."""
+    found, should = named(case.wrong.dtype), named(case.right.dtype)
+    if case.wrong.shape != case.right.shape or Kind.IEEE not in (found.kind, should.kind):
+        return None
+    if found == should:
+        return next((_detour(case, narrow) for narrow in _NARROW if _went_through(case, narrow)), None)
+    if case.right_tensor is not None and case.makes_wrong(_to(found.dtype)):
+        back = case.right_tensor.to(found.dtype).to(should.dtype)
+        lost = int((back != case.right_tensor).sum())
+        return f"{case.word} was cast to {found.name}: {_lost(lost, case)}"
+    if case.right_tensor is None and case.makes_right(_to(should.dtype)):
+        return f"{case.word} is {found.name}; as {should.name} it is the reference's"
+    return None
+
+
+def _went_through(case: Case, narrow: str) -> bool:
+    """Both tensors have one dtype, and the right one's elements lose bits in a narrower one."""
+    if named(narrow).bits >= named(case.right.dtype).bits:
+        return False
+    wide = named(case.right.dtype).dtype
+    return case.makes_wrong(lambda tensor: tensor.to(named(narrow).dtype).to(wide))
+
+
+def _detour(case: Case, narrow: str) -> str:
+    assert case.right_tensor is not None
+    lost = int(
+        (case.right_tensor.to(named(narrow).dtype).to(case.right_tensor.dtype) != case.right_tensor).sum()
+    )
+    return f"{case.word} went through {narrow}: {_lost(lost, case)}"
+
+
+def _lost(lost: int, case: Case) -> str:
+    return f"{lost:,} of {case.right.elements:,} elements lost bits" if lost else "no element lost bits"
+
+
+def _to(dtype: torch.dtype) -> View:
+    def view(tensor: Tensor) -> Tensor:
+        return tensor.to(dtype)
+
+    return view

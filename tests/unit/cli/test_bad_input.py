@@ -1,0 +1,169 @@
+"""Bad input is one clear line and exit 2, and nothing is written; values that are no numbers are a finding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from bridge_plugins.audit import Header, summarize
+from tests.unit.cli.command import audit, save, weights
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save(tmp_path / "model", weights(), files=2)
+
+
+@pytest.fixture
+def summary(folder: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "summary.json"
+    assert audit("summary", folder, "-o", path).code == 0
+    return path
+
+
+def test_what_is_no_source(tmp_path: Path) -> None:
+    assert (
+        "is not there; a source is a folder of a Hugging Face model" in audit("show", tmp_path / "none").error
+    )
+    assert "neither *.safetensors nor summaries" in audit("show", tmp_path).error
+    assert "begins with http:// or https://" in audit("show", "ftp://here").error
+    (tmp_path / "config.json").write_text("{}")
+    assert "a config and no *.safetensors" in audit("show", tmp_path).error
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert f"name its folder, {tmp_path}" in audit("show", tmp_path / "model.safetensors").error
+
+
+def test_a_torch_dist_checkpoint_is_not_unpickled(tmp_path: Path) -> None:
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("10")
+    assert "a torch_dist checkpoint" in audit("show", tmp_path).error
+
+
+def test_an_index_that_names_missing_files(folder: Path) -> None:
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    assert (
+        "its index names model-00002-of-00002.safetensors, which is not there" in audit("show", folder).error
+    )
+    (folder / "model.safetensors.index.json").unlink()
+    assert "model-00002-of-00002.safetensors is not there" in audit("show", folder).error
+
+
+def test_an_index_of_another_model(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    listed = json.loads(index.read_text())["weight_map"]
+    index.write_text(
+        json.dumps({"weight_map": {**listed, "other.weight": "model-00001-of-00002.safetensors"}})
+    )
+    assert "other.weight is in the index but in no file" in audit("show", folder).error
+    index.write_text(json.dumps({"weight_map": dict(list(listed.items())[1:])}))
+    assert "is in a file but not in the index" in audit("show", folder).error
+    for content in ("", "{}", '{"weight_map": {"a": 1}}', "[]"):
+        index.write_text(content)
+        assert f"{index} is no index" in audit("show", folder).error
+
+
+def test_an_index_names_no_file_elsewhere(folder: Path, tmp_path: Path) -> None:
+    save_file({"other.weight": torch.ones(1)}, tmp_path / "outside.safetensors")
+    index = folder / "model.safetensors.index.json"
+    listed = json.loads(index.read_text())["weight_map"]
+    index.write_text(json.dumps({"weight_map": {**listed, "other.weight": "../outside.safetensors"}}))
+    assert "its index names ../outside.safetensors, which is not there" in audit("show", folder).error
+
+
+@pytest.mark.parametrize("keep", [0, 7, 100, -1])
+def test_a_truncated_file(folder: Path, keep: int) -> None:
+    file = folder / "model-00001-of-00002.safetensors"
+    file.write_bytes(file.read_bytes()[:keep])
+    error = audit("show", folder).error
+    assert str(file) in error
+    assert "cut" in error or "no safetensors file" in error
+
+
+def test_a_header_that_lies(folder: Path) -> None:
+    for header, said in [
+        ({"x": {"dtype": "F4", "shape": [1], "data_offsets": [0, 4]}}, "x is F4, which has no fingerprint"),
+        ({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, "x is float32 [2] and has 4 bytes"),
+        ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, "x is float32 [1]"),
+        ({"x": {"dtype": "F32"}}, "x lacks a dtype, a shape or data_offsets"),
+        ([], "its header is no map of tensors"),
+    ]:
+        written = json.dumps(header).encode()
+        (folder / "model-00001-of-00002.safetensors").write_bytes(
+            len(written).to_bytes(8, "little") + written + b"abcd"
+        )
+        assert said in audit("show", folder).error
+    twice = b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}'
+    (folder / "model-00001-of-00002.safetensors").write_bytes(
+        len(twice).to_bytes(8, "little") + twice + b"abcd"
+    )
+    assert "its header has x twice" in audit("show", folder).error
+
+
+def test_a_name_in_two_files(tmp_path: Path) -> None:
+    for file in ("a", "b"):
+        save_file({"model.norm.weight": torch.ones(4)}, tmp_path / f"{file}.safetensors")
+    assert (
+        "model.norm.weight is in a.safetensors and in b.safetensors; keep one"
+        in audit("show", tmp_path).error
+    )
+
+
+def test_a_damaged_summary(summary: Path) -> None:
+    whole = summary.read_bytes()
+    newer = msgspec.json.decode(whole)
+    newer["header"]["schema"] = 99
+    for content in (b"", whole[:-20], b"{}", msgspec.json.encode(newer)):
+        summary.write_bytes(content)
+        assert str(summary) in audit("show", summary).error
+        assert str(summary) in audit("diff", summary, summary).error
+    assert "schema 99" in audit("show", summary).error
+
+
+def test_summaries_of_different_models(summary: Path, tmp_path: Path) -> None:
+    other = save(tmp_path / "other", {"visual.blocks.0.w.weight": torch.ones(3)})
+    assert "different models: no name in common" in audit("diff", summary, other).error
+    larger = save(tmp_path / "larger", {name: torch.cat([t, t]) for name, t in weights().items()})
+    assert "no tensor has the same size in both" in audit("diff", summary, larger).error
+
+
+def test_a_summary_without_records(tmp_path: Path, summary: Path) -> None:
+    brief = msgspec.json.decode(summary.read_bytes())
+    brief["records"] = {}
+    (tmp_path / "brief.json").write_bytes(msgspec.json.encode(brief))
+    assert audit("show", tmp_path / "brief.json").code == 0
+    assert "layers only" in audit("show", tmp_path / "brief.json", "--names").error
+    assert "no records of tensors" in audit("diff", summary, tmp_path / "brief.json").error
+
+
+def test_no_such_layer_or_expert(folder: Path) -> None:
+    assert "has no layer 7" in audit("show", folder, "--layer", 7).error
+    assert "has no layer 1 expert 9" in audit("show", folder, "--layer", 1, "--expert", 9).error
+    assert "--json and --csv exclude each other" in audit("show", folder, "--json", "--csv").error
+    assert "No such option" in audit("diff", folder, folder, "--nope").error
+
+
+def test_values_that_are_no_numbers_are_a_finding(tmp_path: Path) -> None:
+    bad = weights()
+    bad["model.layers.1.self_attn.q_proj.weight"][:] = float("nan")
+    done = audit("show", save(tmp_path / "model", bad))
+    assert done.code == 1
+    assert "finding" in done.out
+    assert "STATS model.layers.1.self_attn.q_proj.weight: 256 elements are NaN or infinite" in done.out
+    [row] = [line for line in done.out.splitlines() if line.strip().startswith("layer 1 ")]
+    assert row.rstrip().endswith("256 NaN/Inf")
+
+
+def test_a_summary_that_cannot_be_written_leaves_the_old_one(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    assert "can't be written" in audit("summary", folder, "-o", tmp_path / "file" / "s.json").error
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_an_empty_model_is_no_crash(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    summarize(Header("m", "", "1"), []).write(empty)
+    assert audit("show", empty).code == 0
