@@ -103,11 +103,11 @@ class WeightAudit:
 
         findings, objection = agreement.from_first_rank(decide, group)
         summary = msgspec.structs.replace(summary, findings=findings)
-        self._previous = summary
         if rank == 0:  # the others hold the same
             tell_sinks(summary)
         if objection:
             raise VetoError(f"version {version} is not pushed: {objection}")
+        self._previous = summary  # what was stopped is no version: its label is free, and nothing moved since
         return summary, findings
 
     def _summary(self, taken: Taken, stage: str, version: str, rank: int, world: int) -> Summary:

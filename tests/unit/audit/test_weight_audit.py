@@ -16,7 +16,7 @@ from torch import Tensor
 from bridge_plugins.audit import Finding, Header, Summary, WeightAudit, read_summary, summarize
 from bridge_plugins.audit.rules import Context
 from bridge_plugins.audit.rules.stats import Stats
-from bridge_plugins.errors import UsageError
+from bridge_plugins.errors import UsageError, VetoError
 from bridge_plugins.hookspecs import hookimpl
 from bridge_plugins.plugins import manager
 
@@ -158,3 +158,16 @@ def test_a_rule_that_fails_is_a_finding_and_the_others_go_on() -> None:
 
 def test_a_header_says_what_it_was_written_by() -> None:
     assert Header("m", "", "1").fingerprint == 1
+
+
+def test_what_was_stopped_is_no_version() -> None:
+    audit = WeightAudit("tiny", strict=True)
+    for tensor in (torch.ones(2), torch.tensor([float("nan")] * 2)):
+        list(audit.watch([("w", tensor)]))
+        if tensor.isnan().any():
+            with pytest.raises(VetoError, match="version 2 is not pushed: STATS w: 2 elements are NaN"):
+                audit.finish("2", trained=True)
+        else:
+            audit.finish("1")
+    list(audit.watch([("w", torch.full((2,), 3.0))]))
+    assert [finding for finding in audit.finish("2", trained=True)[1] if finding.counts] == []
