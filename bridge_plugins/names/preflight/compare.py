@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from bridge_plugins.names.preflight.holdings import Held
 from bridge_plugins.names.preflight.report import Finding
 from bridge_plugins.names.preflight.simulation import rank_of
-from bridge_plugins.names.preflight.source import Source
+from bridge_plugins.names.preflight.source import Shape, Source
 from bridge_plugins.topology import Topology
 
 
@@ -37,7 +38,7 @@ def compare(held: Iterable[Held], source: Source, topology: Topology) -> Iterato
                 "COLLISION", whole, where(places, topology), f"held under this name as {', '.join(locals_)}"
             )
     for name, places in makers.items():
-        if len({place.whole for place in places}) > 1 and not any(place.packed for place in places):
+        if len({place.whole for place in places}) > 1 and not _make_one(places, source.tensors.get(name)):
             yield Finding(
                 "COLLISION", name, where(places, topology),
                 f"made from {', '.join(sorted({place.whole for place in places}))}",
@@ -51,6 +52,14 @@ def compare(held: Iterable[Held], source: Source, topology: Topology) -> Iterato
             yield Finding(
                 "GAP", name, "no rank", "in the checkpoint, but nothing is loaded from it or exported to it"
             )
+
+
+def _make_one(places: list[Held], shape: Shape | None) -> bool:
+    """Whether the parameters are parts of one tensor: packed experts, or sizes that add up to the tensor's."""
+    if any(place.packed for place in places):
+        return True
+    parts = {place.whole: place.elements for place in places if len(place.hf) == 1}
+    return shape is not None and sum(parts.values()) == math.prod(shape)
 
 
 def where(places: Iterable[Held], topology: Topology) -> str:

@@ -15,7 +15,8 @@ class Held:
     """A parameter or a persistent buffer at one place of the cluster.
 
     `hf` is empty where the bridge's registry maps the global name to nothing; `error` says why there is
-    no global name. `packed` is a tensor of the checkpoint that holds several experts.
+    no global name. `packed` is a tensor of the checkpoint that holds several experts. `elements` counts
+    those that this rank holds.
     """
 
     stage: int
@@ -26,6 +27,7 @@ class Held:
     hf: tuple[str, ...]
     packed: bool = False
     error: str = ""
+    elements: int = 0
 
     @property
     def expert(self) -> bool:
@@ -53,7 +55,7 @@ def held(rank: SimulatedRank, stage: int, ep: int, *, experts_only: bool = False
     tied = getattr(config, "share_embeddings_and_output_weights", False) or getattr(
         rank.provider, "share_embeddings_and_output_weights", False
     )
-    for chunk, local, _ in parameters(rank):
+    for chunk, local, tensor in parameters(rank):
         if tied and "output_layer" in local:
             continue  # as the bridge does: the embedding stands for both
         if experts_only and ParamName.parse(local).expert is None:
@@ -66,7 +68,8 @@ def held(rank: SimulatedRank, stage: int, ep: int, *, experts_only: bool = False
         mapping = registry.megatron_to_hf_lookup(whole)
         names = mapping.hf_param if mapping is not None else {}
         hf = (names,) if isinstance(names, str) else tuple(names.values())
-        yield Held(stage, chunk, ep, local, whole, hf, bool(getattr(mapping, "is_grouped_export", False)))
+        packed = bool(getattr(mapping, "is_grouped_export", False))
+        yield Held(stage, chunk, ep, local, whole, hf, packed, elements=tensor.numel())
 
 
 def _persistent_buffers() -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bridge_plugins.errors import UsageError
 from bridge_plugins.fusions import FUSIONS
+from bridge_plugins.names.preflight import kernels
 from bridge_plugins.names.preflight.source import Source
 from bridge_plugins.topology import Topology
 
@@ -68,7 +69,12 @@ def simulated_rank(
 
     dist.init_process_group("fake", rank=rank, world_size=topology.world, store=FakeStore())
     try:
-        with contextlib.redirect_stdout(io.StringIO()), _only_own_groups(), _rank_groups_computed_once():
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            _only_own_groups(),
+            _rank_groups_computed_once(),
+            kernels.assumed(),
+        ):
             yield _build(source, topology, layout)
     finally:
         parallel_state.destroy_model_parallel()
@@ -144,6 +150,7 @@ def _build(source: Source, topology: Topology, layout: Any) -> SimulatedRank:
         "use_cpu_initialization": False,
         "init_model_with_meta_device": True,
         "perform_initialization": False,
+        "moe_token_dispatcher_type": "alltoall",  # holds no parameters, and needs no kernels to be built
         # Tables of positions are computed for as many, layer by layer; they are no parameters.
         "original_max_position_embeddings": 64,
         "bf16": True,

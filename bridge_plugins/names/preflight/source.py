@@ -126,21 +126,31 @@ def _of_config(config: Any) -> tuple[dict[str, Shape | None], tuple[str, ...]]:
     try:
         with torch.device("meta"):
             model = model_class(config)
-            state = _as_saved(model)
+            state = _as_saved(model, _untied(model, config))
     except Exception as error:  # another's constructor, of any of many families
         raise UsageError(
             f"transformers can't build a {model_class.__name__} from this config ({_line(error)}); "
             "check its sizes, or give a folder with the checkpoint's index"
         ) from error
-    tied = getattr(model, "_tied_weights_keys", None) or {}
-    if getattr(config, "tie_word_embeddings", False) or getattr(
-        config.get_text_config(), "tie_word_embeddings", False
-    ):
-        state = {name: tensor for name, tensor in state.items() if not any(re.search(t, name) for t in tied)}
     tensors: dict[str, Shape | None] = {
         name: tuple(tensor.shape) for name, tensor in state.items() if not NOT_WEIGHTS.search(name)
     }
     return tensors, _optional(config)
+
+
+def _untied(model: Any, config: Any) -> dict[str, Any]:
+    """The state dict without what is tied to another tensor and so isn't saved."""
+    state = dict(model.state_dict())
+    known = getattr(model, "all_tied_weights_keys", None)  # since transformers 5
+    if known is not None:
+        return {name: tensor for name, tensor in state.items() if name not in known}
+    if not (
+        getattr(config, "tie_word_embeddings", False)
+        or getattr(config.get_text_config(), "tie_word_embeddings", False)
+    ):
+        return state
+    tied = getattr(model, "_tied_weights_keys", None) or ()
+    return {name: tensor for name, tensor in state.items() if not any(re.search(t, name) for t in tied)}
 
 
 def _model_class(config: Any) -> Any:
@@ -162,11 +172,10 @@ def _optional(config: Any) -> tuple[str, ...]:
     return tuple(getattr(found, "_keys_to_ignore_on_load_unexpected", None) or ())
 
 
-def _as_saved(model: Any) -> dict[str, Any]:
+def _as_saved(model: Any, state: dict[str, Any]) -> dict[str, Any]:
     """The state dict under the names of a checkpoint: transformers 5 fuses experts when it loads, and
     undoes it.
     """
-    state = dict(model.state_dict())
     try:
         from transformers.core_model_loading import revert_weight_conversion
     except ImportError:
