@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch.distributed as dist
@@ -13,7 +12,7 @@ from bridge_plugins.errors import LayoutError, UsageError
 from bridge_plugins.layout.planes import Coded
 from bridge_plugins.layout.probe import Layout, find_layout
 from bridge_plugins.layout.sources import Source, read_sources
-from bridge_plugins.layout.trainer_source import coded_pretrained
+from bridge_plugins.layout.trainer_source import load_coded
 
 
 def trainer_layout(
@@ -31,27 +30,33 @@ def trainer_layout(
         group: a group of all ranks of the trainer, for one word on success; None for the default group.
 
     Returns:
-        What was copied. Parameters that the bridge computes or quantizes (fp8) stand in `derived` with the reason.
+        What was copied. Parameters that the bridge computes, quantizes (fp8) or leaves alone (adapters) stand in `derived`
+        with the reason.
 
     Raises:
         LayoutError: on every rank, naming the ranks, if one of them failed or could not be put back.
         UsageError: if the bridge has no checkpoint and no `sources` are given.
     """
-    listed = {source.name: source for source in (_sources_of(bridge) if sources is None else sources)}
+    listed = _sources_of(bridge) if sources is None else list(sources)
 
     def load(coded: Coded) -> None:
-        importer = copy.copy(bridge)
-        importer.hf_pretrained = coded_pretrained(bridge.hf_pretrained, listed, coded)
-        importer.load_hf_weights(list(chunks))
+        load_coded(bridge, chunks, listed, coded)
 
     model = nn.ModuleList(chunks)
     layout, failure = Layout(), ""
     try:
-        layout = find_layout(model, load, list(listed.values()))
+        layout = find_layout(model, load, listed)
     except Exception as error:  # the other ranks must hear of it
         failure = f"{type(error).__name__}: {error}"
     _agree(failure, group)
-    return layout
+    return Layout(layout.blocks, layout.untold, {**dict(_unwritten(model, layout)), **layout.derived})
+
+
+def _unwritten(model: nn.Module, layout: Layout) -> Iterator[tuple[str, str]]:
+    known = {block.path for block in layout.blocks} | {path.rpartition(".")[0] for path in layout.derived}
+    for path, parameter in model.named_parameters():
+        if parameter.numel() and path not in known and path not in layout.derived:
+            yield path, "the import writes nothing to it, as to an adapter"
 
 
 def _sources_of(bridge: Any) -> list[Source]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,11 +13,22 @@ from bridge_plugins.layout.planes import Coded
 from bridge_plugins.layout.sources import Source
 
 
-def coded_pretrained(pretrained: Any, sources: Mapping[str, Source], coded: Coded) -> Any:
+def load_coded(bridge: Any, chunks: Sequence[Any], sources: Iterable[Source], coded: Coded) -> None:
+    """Import `coded` into `chunks` through ``bridge.load_hf_weights``, whose checkpoint has `sources`.
+
+    What carries no code comes as zeros, which are no code. Every rank must call this, as an import.
+    """
+    importer = copy.copy(bridge)
+    importer.hf_pretrained = _pretrained(
+        bridge.hf_pretrained, {source.name: source for source in sources}, coded
+    )
+    importer.load_hf_weights(list(chunks))
+
+
+def _pretrained(pretrained: Any, sources: Mapping[str, Source], coded: Coded) -> Any:
     """What a bridge takes for its ``hf_pretrained``: `pretrained` in all but the weights.
 
-    Each tensor is made when the bridge asks for it, on the CPU as a checkpoint's would be. What carries no code comes as
-    zeros, which are no code.
+    Each tensor is made when the bridge asks for it.
     """
     from megatron.bridge.models.hf_pretrained.state import StateDict, StateSource
 

@@ -94,12 +94,8 @@ def _wrong_names(trainer: Trainer, names: dict[tuple[int, str], str]) -> list[st
 
 
 def _misplaced(trainer: Trainer, checkpoint: str, names: dict[tuple[int, str], str]) -> list[str]:
-    """Import a coded checkpoint, and compare what lies in each parameter with what its true name asks for."""
-    from safetensors import safe_open
-
-    with safe_open(f"{checkpoint}/model.safetensors", "pt") as file:
-        hf_names = sorted(file.keys())
-    _load(trainer, f"{checkpoint}-coded")
+    """Import coded weights, and compare what lies in each parameter with what its true name asks for."""
+    hf_names = coded.import_coded(trainer, checkpoint)
     bridge = trainer.bridge._model_bridge
     bridge.hf_pretrained = trainer.bridge.hf_pretrained  # some registries look at what the checkpoint has
     registry = bridge.mapping_registry()
@@ -111,7 +107,7 @@ def _misplaced(trainer: Trainer, checkpoint: str, names: dict[tuple[int, str], s
         expected = set(wanted.values()) if isinstance(wanted, dict) else {wanted}
         if expected == {"lm_head.weight"} and "lm_head.weight" not in hf_names:
             expected = {"model.embed_tokens.weight"}  # tied: the embedding stands for both
-        held = coded.sources(parameter, hf_names)
+        held = coded.sources_of(parameter, hf_names)
         if held != expected:
             found.append(f"{names[local]} holds {sorted(held)}, not {sorted(expected)}")
     return found

@@ -1,35 +1,30 @@
-"""Checkpoints whose every tensor spells its own number: what a rank holds can be read off its parameters."""
+"""Which tensors a rank's parameters hold, by one plane of coded weights through the bridge's own import."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import Any
 
-FIRST_CODE = 0x0080  #: the first bf16 bit pattern that is a normal number; 0 means never written
 
-
-def make(checkpoint: str, folder: str) -> None:
-    """Copy `checkpoint` to `folder` with each tensor's elements all the code of that tensor."""
+def import_coded(trainer: Any, checkpoint: str) -> list[str]:
+    """Import weights whose every tensor spells its own number; the names, by their numbers."""
     import torch
-    from safetensors.torch import load_file, save_file
 
-    shutil.copytree(checkpoint, folder)
-    path = Path(folder) / "model.safetensors"
-    tensors = load_file(path)
-    codes = {
-        name: torch.full(tensors[name].shape, FIRST_CODE + index, dtype=torch.int16).view(torch.bfloat16)
-        for index, name in enumerate(sorted(tensors))
+    from bridge_plugins.layout.codes import BASE
+    from bridge_plugins.layout.planes import TENSOR, Coded, Plane
+    from bridge_plugins.layout.sources import read_sources
+    from bridge_plugins.layout.trainer_source import load_coded
+
+    sources = read_sources(checkpoint)
+    assert len(sources) <= BASE  # one digit will do
+    load_coded(trainer.bridge, trainer.model, sources, Coded(sources, Plane(TENSOR, 0), torch.device("cpu")))
+    return [source.name for source in sources]
+
+
+def sources_of(parameter: Any, names: list[str]) -> set[str]:
+    """The HF tensors of which `parameter` holds a part; ``?`` for what no tensor was written to (padding is 0)."""
+    from bridge_plugins.layout.codes import decode
+
+    return {
+        names[number] if 0 <= number < len(names) else "?"
+        for number in decode(parameter.detach()).unique().tolist()
     }
-    save_file(codes, path, metadata={"format": "pt"})
-
-
-def sources(parameter: Any, names: list[str]) -> set[str]:
-    """The HF tensors of which `parameter` holds a part; ``?`` for what no tensor was written to.
-
-    Padding of a vocabulary is 0 or a copy of a row; zeros count as never written.
-    """
-    import torch
-
-    values = parameter.detach().to(torch.bfloat16).view(torch.int16).unique().tolist()
-    return {names[value - FIRST_CODE] if 0 <= value - FIRST_CODE < len(names) else "?" for value in values}

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from bridge_plugins.topology import Topology
-from tests.names.conftest import Coded
-from tests.stacks.models import NEW_ROPE
+from tests.stacks.models import NEW_ROPE, Checkpoint
 from tests.stacks.ranks import RankError, Ranks
 
 CHECK = "tests.names.case:check"
@@ -49,16 +48,16 @@ def fields(topology: Topology) -> dict[str, Any]:
 @pytest.mark.full
 @pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "single"])
 @pytest.mark.parametrize("topology", grid(), ids=str)
-def test_every_cut(ranks: Ranks, coded_checkpoint: Coded, topology: Topology, grouped: bool) -> None:
-    folder = coded_checkpoint("qwen3_moe", num_hidden_layers=LAYERS)
+def test_every_cut(ranks: Ranks, checkpoint: Checkpoint, topology: Topology, grouped: bool) -> None:
+    folder = checkpoint("qwen3_moe", num_hidden_layers=LAYERS)
     run(ranks, str(folder), fields(topology), layers=LAYERS, provider={"moe_grouped_gemm": grouped})
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("off", ["layer_numbers", "expert_numbers"])
 @pytest.mark.parametrize("topology", [t for t in grid() if t.pp > 1 and t.ep > 1], ids=str)
-def test_every_cut_misses_a_hook(ranks: Ranks, coded_checkpoint: Coded, topology: Topology, off: str) -> None:
-    folder = coded_checkpoint("qwen3_moe", num_hidden_layers=LAYERS)
+def test_every_cut_misses_a_hook(ranks: Ranks, checkpoint: Checkpoint, topology: Topology, off: str) -> None:
+    folder = checkpoint("qwen3_moe", num_hidden_layers=LAYERS)
     with pytest.raises(RankError, match="NamingError"):
         run(ranks, str(folder), fields(topology), layers=LAYERS, off=[off])
 
@@ -85,17 +84,17 @@ def test_every_cut_misses_a_hook(ranks: Ranks, coded_checkpoint: Coded, topology
     ],
 )
 def test_unusual_cuts(
-    ranks: Ranks, coded_checkpoint: Coded, family: str, topology: dict[str, Any], provider: dict[str, Any]
+    ranks: Ranks, checkpoint: Checkpoint, family: str, topology: dict[str, Any], provider: dict[str, Any]
 ) -> None:
-    run(ranks, str(coded_checkpoint(family)), topology, provider=provider)
+    run(ranks, str(checkpoint(family)), topology, provider=provider)
 
 
 @pytest.mark.ci
-def test_uneven_first_and_last_stages(ranks: Ranks, coded_checkpoint: Coded) -> None:
+def test_uneven_first_and_last_stages(ranks: Ranks, checkpoint: Checkpoint) -> None:
     """Cut by Megatron's own fields, not by a layout: the truth is told the same in `stages`."""
     run(
         ranks,
-        str(coded_checkpoint("qwen3_moe", num_hidden_layers=LAYERS)),
+        str(checkpoint("qwen3_moe", num_hidden_layers=LAYERS)),
         {"pp": 4, "ep": 2, "stages": [1, 3, 3, 1]},
         layers=LAYERS,
         provider={

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from tests.names.conftest import Coded
 from tests.stacks.models import NEW_ROPE, Checkpoint
 from tests.stacks.ranks import Ranks
 
@@ -141,8 +140,8 @@ def test_a_checkpoint_of_other_shapes_is_found(ranks: Ranks, checkpoint: Checkpo
     assert "(128, 64)" in report["findings"][0]["detail"] + report["findings"][-1]["detail"]
 
 
-def test_what_the_preflight_names_is_what_real_ranks_are_named(ranks: Ranks, coded_checkpoint: Coded) -> None:
-    folder = coded_checkpoint("qwen3_moe")
+def test_what_the_preflight_names_is_what_real_ranks_are_named(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    folder = checkpoint("qwen3_moe")
     topology = {"tp": 2, "pp": 2, "ep": 2}
     [simulated] = ranks(
         "tests.names.test_preflight:simulated_names", backend=None, folder=str(folder), topology=topology

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.names.conftest import Coded
 from tests.stacks.models import Checkpoint
 from tests.stacks.ranks import RankError, Ranks
 
@@ -30,9 +29,9 @@ NOTHING = {"names": 0, "import": 0, "export": 0}
     ],
 )
 def test_each_rank_holds_what_its_names_say(
-    ranks: Ranks, coded_checkpoint: Coded, family: str, topology: dict[str, Any], provider: dict[str, Any]
+    ranks: Ranks, checkpoint: Checkpoint, family: str, topology: dict[str, Any], provider: dict[str, Any]
 ) -> None:
-    folder = str(coded_checkpoint(family))
+    folder = str(checkpoint(family))
     world = _world(topology)
     for rank, report in enumerate(
         ranks(CHECK, world=world, checkpoint=folder, topology=topology, provider=provider)
@@ -43,7 +42,7 @@ def test_each_rank_holds_what_its_names_say(
 
 @pytest.mark.parametrize(("plugin", "kind"), [("layer_numbers", "layer"), ("expert_numbers", "expert")])
 def test_a_number_that_no_plugin_gives_is_an_error(
-    ranks: Ranks, coded_checkpoint: Coded, plugin: str, kind: str
+    ranks: Ranks, checkpoint: Checkpoint, plugin: str, kind: str
 ) -> None:
     with pytest.raises(
         RankError, match=rf"NamingError: .* on rank \d .*no plugin gives its global {kind} number"
@@ -51,7 +50,7 @@ def test_a_number_that_no_plugin_gives_is_an_error(
         ranks(
             CHECK,
             world=4,
-            checkpoint=str(coded_checkpoint("qwen3_moe")),
+            checkpoint=str(checkpoint("qwen3_moe")),
             topology={"pp": 2, "ep": 2},
             off=[plugin],
         )
@@ -61,9 +60,9 @@ def test_a_number_that_no_plugin_gives_is_an_error(
     ("plugin", "topology"), [("layer_numbers", {"ep": 2}), ("expert_numbers", {"pp": 2})]
 )
 def test_where_nothing_is_cut_along_its_axis_a_hook_may_be_off(
-    ranks: Ranks, coded_checkpoint: Coded, plugin: str, topology: dict[str, Any]
+    ranks: Ranks, checkpoint: Checkpoint, plugin: str, topology: dict[str, Any]
 ) -> None:
-    folder = str(coded_checkpoint("qwen3_moe"))
+    folder = str(checkpoint("qwen3_moe"))
     for report in ranks(CHECK, world=2, checkpoint=folder, topology=topology, off=[plugin]):
         assert report["counts"] == NOTHING
 
@@ -100,9 +99,9 @@ def numbers(checkpoint: str, topology: dict[str, Any], off: str) -> list[dict[st
     ("off", "dead", "alive"), [("layer_numbers", "layer", "expert"), ("expert_numbers", "expert", "layer")]
 )
 def test_each_hook_answers_whether_the_other_is_there_or_not(
-    ranks: Ranks, coded_checkpoint: Coded, off: str, dead: str, alive: str
+    ranks: Ranks, checkpoint: Checkpoint, off: str, dead: str, alive: str
 ) -> None:
-    folder = str(coded_checkpoint("qwen3_moe"))
+    folder = str(checkpoint("qwen3_moe"))
     for answers in ranks(
         "tests.names.test_topologies:numbers",
         world=4,
@@ -152,16 +151,16 @@ def test_where_stock_is_right_the_text_is_the_same(ranks: Ranks, checkpoint: Che
         assert stock == patched
 
 
-def test_layers_in_another_class_keep_their_place(ranks: Ranks, coded_checkpoint: Coded) -> None:
-    case = {**WRAPPED, "checkpoint": str(coded_checkpoint("qwen3_moe")), "wrapper": "same names"}
+def test_layers_in_another_class_keep_their_place(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    case = {**WRAPPED, "checkpoint": str(checkpoint("qwen3_moe")), "wrapper": "same names"}
     assert all(report["counts"] == NOTHING for report in ranks(CHECK, **case))
     stock = ranks(CHECK, **case, stock=True, exports=False)  # which old versions refuse
     assert all(report["counts"]["names"] for report in stock[2:])  # stage 1, without a word
     assert all(report["counts"]["import"] for report in stock[2:])
 
 
-def test_checkpointed_layers_keep_their_place(ranks: Ranks, coded_checkpoint: Coded) -> None:
-    case = {**WRAPPED, "checkpoint": str(coded_checkpoint("qwen3_moe")), "wrapper": "checkpoint"}
+def test_checkpointed_layers_keep_their_place(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    case = {**WRAPPED, "checkpoint": str(checkpoint("qwen3_moe")), "wrapper": "checkpoint"}
     assert all(report["counts"] == NOTHING for report in ranks(CHECK, **case))
     with pytest.raises(RankError, match="No mapping found"):
         ranks(CHECK, **case, stock=True)

@@ -16,11 +16,10 @@ NOTHING = {"names": 0, "import": 0, "export": 0}
 
 @pytest.fixture(scope="module")
 def uneven(ranks: Ranks, checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint with `UNEVEN` experts, its coded twin beside it."""
+    """A checkpoint with `UNEVEN` experts."""
     folder = tmp_path_factory.mktemp("uneven") / "model"
     whole = str(checkpoint("qwen3_moe"))
     ranks("tests.names.uneven:make", backend=None, checkpoint=whole, folder=str(folder), experts=UNEVEN)
-    ranks("tests.names.coded:make", backend=None, checkpoint=str(folder), folder=f"{folder}-coded")
     return str(folder)
 
 
