@@ -51,6 +51,7 @@ class Coded:
         self.plane = plane
         self._sources = sources
         self._device = device
+        self._patterns: dict[tuple[int, torch.dtype], Tensor] = {}
         self._numbers = {source.name: number for number, source in enumerate(sources)}
 
     def __iter__(self) -> Iterator[tuple[str, Tensor]]:
@@ -60,16 +61,25 @@ class Coded:
         return name in self._numbers
 
     def __getitem__(self, name: str) -> Tensor:
-        number, plane = self._numbers[name], self.plane
+        number = self._numbers[name]
         source = self._sources[number]
         rows, cols = rows_and_cols(source.shape)
+        pattern = self._pattern(number, rows, cols, getattr(torch, source.dtype))
+        return pattern.expand(rows, cols).clone(memory_format=torch.contiguous_format).reshape(source.shape)
+
+    def _pattern(self, number: int, rows: int, cols: int, dtype: torch.dtype) -> Tensor:
+        """The codes along the axis that this plane counts; the other one repeats them. Few shapes make a model."""
+        plane, device = self.plane, self._device
+        count = {TENSOR: number, ROW: rows, COLUMN: cols}[plane.number]
+        if (count, dtype) in self._patterns:
+            return self._patterns[count, dtype]
         if plane.number == TENSOR:
-            values = torch.full((1, 1), number, device=self._device)
+            values = torch.full((1, 1), number, device=device)
         elif plane.number == ROW:
-            values = torch.arange(rows, device=self._device)[:, None]
+            values = torch.arange(rows, device=device)[:, None]
         else:
-            values = torch.arange(cols, device=self._device)[None, :]
-        digits = values // BASE**plane.digit % BASE
-        pattern = encode(digits, getattr(torch, source.dtype), plane.code)
-        # `contiguous` copies what `expand` only repeats, so that a loader may write to it.
-        return pattern.expand(rows, cols).contiguous().reshape(source.shape)
+            values = torch.arange(cols, device=device)[None, :]
+        pattern = encode(values // BASE**plane.digit % BASE, dtype, plane.code)
+        if plane.number != TENSOR:
+            self._patterns[count, dtype] = pattern
+        return pattern
