@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from bridge_plugins.engines.sglang.buckets import NamedTensors
 from bridge_plugins.engines.sglang.client import Engine
+from bridge_plugins.errors import EngineError
 
 
 class Transport(Protocol):
@@ -41,8 +42,13 @@ class WeightUpdate:
 
     def begin(self, engine: Engine) -> None:
         _ = engine.ranks  # asked here, where nothing was sent yet, and not at the first bucket
-        if engine.begin_weight_update():
-            self._open.add(engine.url)
+        try:
+            if engine.begin_weight_update():
+                self._open.add(engine.url)
+        except EngineError as error:
+            if error.status is None:  # no answer is no refusal: it may be open, and nobody else would close it
+                self._open.add(engine.url)
+            raise
 
     def end(self, engine: Engine) -> None:
         if engine.url in self._open:
