@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bridge_plugins.fingerprint.cuda.kernels import add_tiles
 from bridge_plugins.fingerprint.cuda.record import SIZE
+from bridge_plugins.fingerprint.cuda.sums import add_tiles
 from bridge_plugins.fingerprint.measured import Measured
 
 RECORD: Final = 8 * SIZE.value

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from bridge_plugins.fingerprint.cuda.device import current_stream, on_device, on_stream, to_device, wait
-from bridge_plugins.fingerprint.cuda.launch import Launch, Numbers, stream_kernel
 from bridge_plugins.fingerprint.cuda.outputs import RECORD, Sums, empty_records
-from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
+from bridge_plugins.fingerprint.cuda.plan import Plan, kind_of, plan_for
 from bridge_plugins.fingerprint.cuda.table import DeviceTable
-from bridge_plugins.fingerprint.cuda.variant import variants
 from bridge_plugins.fingerprint.geometry import ADDRESS, geometry
 from bridge_plugins.fingerprint.measured import Measured
 from bridge_plugins.fingerprint.part import Block
@@ -35,16 +33,6 @@ class _Page:
     ends: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Plan:
-    """How to launch for tensors of one shape on one stream."""
-
-    launch: Launch
-    tiles: int
-    stream: int
-    place: Place
-
-
 class DeviceStream:
     """Reads tensors of one device as they come. Holds none of them; what was found stays on the device.
 
@@ -57,7 +45,7 @@ class DeviceStream:
         self._device = device
         self._statistics = statistics
         self._stream = current_stream(device)
-        self._plans: dict[object, _Plan] = {}
+        self._plans: dict[object, Plan] = {}
         self._page: _Page | None = None
         # What was added up, in the order of the blocks.
         self._sums: list[Sums] = []
@@ -65,7 +53,7 @@ class DeviceStream:
     def add_whole(self, tensor: Tensor) -> Place | None:
         """Queue the pass over a whole tensor of a kind seen before; None, and nothing queued, for others."""
         try:
-            address, plan = tensor.data_ptr(), self._plans.get(_kind(tensor, self._stream()))
+            address, plan = tensor.data_ptr(), self._plans.get(kind_of(tensor, self._stream()))
         except RuntimeError:  # a sparse tensor, say: it is refused with its reason elsewhere
             return None
         if plan is None:
@@ -77,7 +65,7 @@ class DeviceStream:
         """Queue the pass over a block of a tensor."""
         with on_device(self._device):
             stream, address = self._stream() or 0, block.view.data_ptr()
-            plan = _plan(block, self._device, stream, self._statistics)
+            plan = plan_for(block, self._device, stream, self._statistics)
             if plan is None:
                 self._close_page()
                 table = geometry([block])
@@ -85,10 +73,10 @@ class DeviceStream:
                 self._sums.append(one.run(table[:, ADDRESS]))
                 return
             if block.whole and address == tensor.data_ptr():  # not a copy of the tensor
-                self._plans[_kind(tensor, stream)] = plan
+                self._plans[kind_of(tensor, stream)] = plan
             self._queue(plan, address)
 
-    def _queue(self, plan: _Plan, address: int) -> None:
+    def _queue(self, plan: Plan, address: int) -> None:
         page = self._page
         if page is None or page.used + plan.tiles > len(page.records) or page.stream != plan.stream:
             page = self._open_page(plan)
@@ -96,7 +84,7 @@ class DeviceStream:
         page.used += plan.tiles
         page.ends.append(page.used)
 
-    def _open_page(self, plan: _Plan) -> _Page:
+    def _open_page(self, plan: Plan) -> _Page:
         self._close_page()
         records = empty_records(max(_PAGE, plan.tiles), self._device)
         self._page = _Page(records, records.data_ptr(), plan.stream)
@@ -120,40 +108,3 @@ class DeviceStream:
             wait(self._device)
             sums, self._sums = self._sums, []
             return Sums.joined(sums).read() if sums else Measured.empty(0)
-
-
-def _kind(tensor: Tensor, stream: int | None) -> object:
-    """What a plan depends on. A host with 18,867 tensors to add notices each call here."""
-    strides = tensor.is_contiguous() or tensor.stride()
-    return tensor.shape, strides, tensor.dtype, tensor.is_neg(), tensor.data_ptr() & 15, stream
-
-
-def _plan(block: Block, device: torch.device, stream: int, statistics: bool) -> _Plan | None:
-    """How to launch for a block; None if that takes a table: an odd place, or nothing in it."""
-    if torch.version.hip:  # launches through CUDA's driver
-        return None
-    chosen = variants(geometry([block]), block.held, block.taken, statistics)
-    if not chosen:
-        return None
-    (variant,) = chosen
-    if not variant.walk.words:
-        return None
-    box, width, steps = block.box, block.held.bytes, block.view.stride()
-    tile_rows, tile_words = variant.tile
-    across = -(-box.size.cols * width // (4 * tile_words))
-    keys = row_key_table(device, box.offset.rows + box.size.rows * box.stride.rows)
-    numbers = Numbers(
-        row_bytes=steps[0] * width,
-        col_bytes=steps[1] * width,
-        rows=box.size.rows,
-        cols=box.size.cols,
-        first_row=box.offset.rows,
-        row_stride=box.stride.rows,
-        first_word=box.offset.cols * width // 4,
-        tile_rows=variant.rows,
-        tiles_across=across,
-        key_table=keys.data_ptr() if keys is not None else 0,
-    )
-    tiles = -(-box.size.rows // tile_rows) * across
-    kernel = stream_kernel(device, variant.walk, block.taken, statistics, keys is not None)
-    return _Plan(kernel.prepare(stream, tiles, numbers), tiles, stream, Place.of(block))
