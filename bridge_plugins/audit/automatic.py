@@ -41,7 +41,7 @@ class Automatic:
         self._version: Version | None = None
         self._updating = False
         self._saving = False
-        atexit.register(self._close)
+        atexit.register(self.close)
 
     def exported(self, stream: Iterable[Item], describe: Callable[[], Origin]) -> Iterator[Item]:
         """The very items of an export, audited unless it is a part of another audited stream.
@@ -75,13 +75,13 @@ class Automatic:
         if self._updating:
             yield
             return
-        self._close()
+        self.close()
         self._updating, self._version = True, self._open("hf", label)
         try:
             yield
         finally:
             self._updating = False
-            self._close()
+            self.close()
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
@@ -102,7 +102,7 @@ class Automatic:
             elif self._updating and self._version is not None:
                 version = self._version
             else:
-                self._close()
+                self.close()
                 version = self._version = self._open("hf")
             if stage == "hf":
                 version.origin = given
@@ -121,8 +121,8 @@ class Automatic:
             handover.listen(version.wire)
         return version
 
-    def _close(self) -> None:
-        """End the version under way: whatever its transports were handed is judged and written."""
+    def close(self) -> None:
+        """End the version under way: what its transports were handed is judged and written. Called at exit, too."""
         version, self._version = self._version, None
         if version is None:
             return

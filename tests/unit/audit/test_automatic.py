@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,23 @@ from bridge_plugins.audit.origin import Origin
 
 
 @pytest.fixture
-def automatic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Automatic:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Automatic]]:
+    """Makes audits as a process has one, each closed before its folder is gone."""
     monkeypatch.setenv("BRIDGE_AUDIT_DIR", str(tmp_path))
-    monkeypatch.setattr(
-        "bridge_plugins.audit.origin.topology", str
-    )  # whatever Megatron other tests left behind
-    monkeypatch.setattr("bridge_plugins.audit.origin.is_first", lambda: True)
-    return Automatic()
+    made: list[Automatic] = []
+
+    def one() -> Automatic:
+        made.append(Automatic())
+        return made[-1]
+
+    yield one
+    for automatic in made:
+        automatic.close()
+
+
+@pytest.fixture
+def automatic(make: Callable[[], Automatic]) -> Automatic:
+    return make()
 
 
 def items(factor: float = 1.0) -> Iterator[tuple[str, torch.Tensor]]:
@@ -69,12 +79,11 @@ def test_a_limited_number_of_versions_is_audited(automatic: Automatic, tmp_path:
 
 
 def test_a_negative_limit_is_none_and_zero_audits_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make: Callable[[], Automatic], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("BRIDGE_AUDIT_DIR", str(tmp_path))
     for limit, count in (("-1", 5), ("0", 0), ("nonsense", 3)):
         monkeypatch.setenv("BRIDGE_AUDIT_MAX_VERSIONS", limit)
-        automatic = Automatic()
+        automatic = make()
         for path in tmp_path.iterdir():
             path.unlink()
         for _ in range(5):
@@ -202,10 +211,12 @@ def test_adapters_that_travel_after_their_base_are_a_stage_of_their_own(
 
 
 def test_a_rule_that_does_not_exist_is_said_and_all_judge(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make: Callable[[], Automatic],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setenv("BRIDGE_AUDIT_DIR", str(tmp_path))
     monkeypatch.setenv("BRIDGE_AUDIT_RULES", "SETT")
-    export(Automatic(), [("w", torch.tensor([float("nan")]))])
+    export(make(), [("w", torch.tensor([float("nan")]))])
     assert "there is no rule SETT" in caplog.text
     assert [finding.rule for finding in read_summary(tmp_path).findings] == ["STATS"]
