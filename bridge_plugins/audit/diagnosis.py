@@ -23,6 +23,7 @@ def diagnose(
     earlier: Mapping[str, Mapping[str, Record]] | None = None,
     found: Tensors | None = None,
     expected: Tensors | None = None,
+    adapters: Tensors | None = None,
 ) -> list[Cause]:
     """Explain tensors whose bits are not the reference's of the same name. Says nothing that bits don't prove.
 
@@ -32,6 +33,7 @@ def diagnose(
         earlier: earlier versions of the reference by what to call them, as in ``version 3``.
         found, expected: give the tensors of `wrong` and of `reference` by name, or None; with the one or the other at
             hand, what happened inside of a tensor is looked into, too.
+        adapters: what merging its adapter adds to a tensor, by the tensor's name, or None.
     """
     left = dict(wrong)
     causes: list[Cause] = []
@@ -50,7 +52,7 @@ def diagnose(
     if left and (found or expected):
         from bridge_plugins.audit.causes.inside import all as inside  # torch, where tensors are at hand
 
-        take(inside.explain(left, reference, found or _none, expected or _none))
+        take(inside.explain(left, reference, found or _none, expected or _none, adapters or _none))
     take(_unknown(left, candidates.keys()))
     return causes
 

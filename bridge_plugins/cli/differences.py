@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ from rich.markup import escape
 from bridge_plugins.audit.causes.wording import ranges, tensors, where
 from bridge_plugins.audit.comparison import Changed, Difference, compare
 from bridge_plugins.audit.diagnosis import Cause, diagnose
+from bridge_plugins.audit.sources.adapters import Adapters
 from bridge_plugins.audit.sources.engine import EngineSource
 from bridge_plugins.audit.sources.parse import parse
 from bridge_plugins.audit.sources.source import Source
@@ -41,9 +43,10 @@ class Outcome(msgspec.Struct, frozen=True):
         return not self.difference and not self.not_compared
 
 
-def find(expected: str, found: str, earlier: list[str]) -> Outcome:
+def find(expected: str, found: str, earlier: list[str], adapter: Path | None = None) -> Outcome:
     """Compare two sources, and explain what differs."""
     one, other = parse(expected), parse(found)
+    adapters = Adapters.read(adapter) if adapter else None
     not_compared: dict[str, str] = {}
     if isinstance(one, EngineSource):  # an engine is asked for what the other side has
         after = sources.read(other)
@@ -67,7 +70,12 @@ def find(expected: str, found: str, earlier: list[str]) -> Outcome:
         {_label(source, summary): summary.records for source, summary in _read(earlier)} if wrong else {}
     )
     causes = diagnose(
-        wrong, before.records, earlier=versions, found=_tensors(other, wrong), expected=_tensors(one, wrong)
+        wrong,
+        before.records,
+        earlier=versions,
+        found=_tensors(other, wrong),
+        expected=_tensors(one, wrong),
+        adapters=adapters.delta if adapters else None,
     )
     return Outcome(before, after, difference, causes, not_compared)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,10 @@ def diff(
         list[str] | None,
         typer.Option(help="A source of an earlier version, to be recognised in B. Repeat it."),
     ] = None,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(help="A folder of LoRA adapters (PEFT's format), to tell how often they were merged."),
+    ] = None,
     names: Annotated[bool, typer.Option("--names", help="A line for each tensor that differs.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -25,6 +30,6 @@ def diff(
     """
     from bridge_plugins.cli import differences
 
-    outcome = differences.find(expected, found, earlier or [])
+    outcome = differences.find(expected, found, earlier or [], adapter)
     differences.show(outcome, names=names, json=json)
     raise typer.Exit(exits.CONSISTENT if outcome.equal else exits.FINDINGS)

@@ -110,3 +110,46 @@ def test_a_folder_of_several_ranks_summaries(tmp_path: Path, model: Path) -> Non
     summary["header"]["rank"] = 1
     (ranks / "rank1.json").write_bytes(msgspec.json.encode({**summary, "records": {}}))
     assert audit("diff", model, ranks).code == 0
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> tuple[Path, str, Tensor]:
+    """A PEFT folder with an adapter of one weight, that weight's name, and what merging adds to it."""
+    name = "model.layers.1.self_attn.o_proj.weight"
+    first, second = torch.randn(2, 16), torch.randn(16, 2)
+    module = "base_model.model." + name.removesuffix(".weight")
+    folder = save(tmp_path / "adapter", {f"{module}.lora_A.weight": first, f"{module}.lora_B.weight": second})
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 2, "lora_alpha": 4}')
+    return folder, name, 2.0 * (second @ first)
+
+
+def merged(tensors: Weights, name: str, delta: Tensor) -> Weights:
+    return {**tensors, name: (tensors[name].float() + delta).bfloat16()}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (1, 2, "adapters are merged into o_proj once more than in the reference"),
+        (0, 2, "adapters are merged into o_proj twice more than in the reference"),
+        (1, 0, "adapters are not merged into o_proj, as they are in the reference"),
+    ],
+)
+def test_adapters_merged_once_too_often(
+    tmp_path: Path, adapter: tuple[Path, str, Tensor], before: int, after: int, said: str
+) -> None:
+    folder, name, delta = adapter
+    versions = [weights()]
+    for _ in range(2):
+        versions.append(merged(versions[-1], name, delta))
+    a, b = (save(tmp_path / f"v{n}", versions[n]) for n in (before, after))
+    assert f"cause        layer 1: {said}" in audit("diff", a, b, "--adapter", folder).out
+    other = {**versions[after], name: (versions[after][name].float() + 0.5).bfloat16()}
+    done = audit("diff", a, save(tmp_path / "c", other), "--adapter", folder)
+    assert "unlike every tensor of the reference" in done.out
+
+
+def test_a_folder_without_adapters_is_one_line(model: Path) -> None:
+    assert (
+        "no folder of LoRA adapters in PEFT's format" in audit("diff", model, model, "--adapter", model).error
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from bridge_plugins.audit.causes.cause import Cause
 from bridge_plugins.audit.causes.inside import (
+    adapters,
     axes,
     cast,
     extent,
@@ -30,6 +31,7 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
     glued.explain,
     transposed.explain,
     plus_one.explain,
+    adapters.explain,
     repeated.explain,
     fused_qkv.explain,
     shard_order.explain,
@@ -40,12 +42,17 @@ _PATIENCE = 3  #: tensors of one kind that nothing explains, before that kind is
 
 
 def explain(
-    wrong: Mapping[str, Record], reference: Mapping[str, Record], found: Tensors, expected: Tensors
+    wrong: Mapping[str, Record],
+    reference: Mapping[str, Record],
+    found: Tensors,
+    expected: Tensors,
+    delta: Tensors,
 ) -> Iterator[Cause]:
     """One cause for each sentence, over all tensors that it explains.
 
     Args:
         found, expected: the tensors of `wrong` and of `reference` by name, where they are at hand.
+        delta: what merging an adapter adds to a tensor, by the tensor's name.
     """
     said: dict[str, list[str]] = defaultdict(list)
     helped: dict[str, Hypothesis] = {}
@@ -54,7 +61,7 @@ def explain(
         kind_of_name = kind(place_of(name))
         if name not in reference or failed[kind_of_name] >= _PATIENCE:
             continue
-        case = Case(record, reference[name], found(name), expected(name))
+        case = Case(record, reference[name], found(name), expected(name), delta(name))
         first = helped.get(kind_of_name)  # what explained its like explains it, too
         for hypothesis in (*([first] if first else []), *HYPOTHESES):
             if what := hypothesis(case):

@@ -21,12 +21,15 @@ Tensors = Callable[[str], Tensor | None]
 
 @dataclass(frozen=True)
 class Case:
-    """`wrong` is what was found, `right` what should be there; `wrong_tensor` and `right_tensor` their tensors."""
+    """`wrong` is what was found, `right` what should be there; `wrong_tensor` and `right_tensor` their tensors; `delta`
+    what merging its adapter would add.
+    """
 
     wrong: Record
     right: Record
     wrong_tensor: Tensor | None = None
     right_tensor: Tensor | None = None
+    delta: Tensor | None = None
 
     @cached_property
     def word(self) -> str:
