@@ -115,6 +115,10 @@ class Engine:
     def set_weight_version(self, version: str) -> None:
         self._json("POST", "/update_weight_version", {"new_version": version, "abort_all_requests": False})
 
+    def checksum(self) -> Any:
+        """The server's own checksums of its tensors, rank by rank: of no use across topologies."""
+        return self._json("POST", "/weights_checker", {"action": "checksum"})
+
     def generate(self, **request: Any) -> Any:
         """``/generate``; a list of replies for a list of inputs."""
         return self._json("POST", "/generate", request)

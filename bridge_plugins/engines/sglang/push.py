@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -121,6 +122,9 @@ class _Sender:
         what = f"did not load the bucket that begins with {bucket[0][0]}"
         try:
             packed = self._transport.pack(bucket)
+            if bucket[0][1].is_cuda:
+                # Threads have a current stream of their own, which knows nothing of the one that packed.
+                torch.cuda.current_stream().synchronize()
         except Exception as error:  # out of memory, a full disk
             self._fleet.fail(what, error)
             return

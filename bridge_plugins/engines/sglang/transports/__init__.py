@@ -46,7 +46,9 @@ class WeightUpdate:
             if engine.begin_weight_update():
                 self._open.add(engine.url)
         except EngineError as error:
-            if error.status is None:  # no answer is no refusal: it may be open, and nobody else would close it
+            if (
+                error.status is None
+            ):  # no answer is no refusal: it may be open, and nobody else would close it
                 self._open.add(engine.url)
             raise
 

@@ -46,6 +46,7 @@ class FromDistributed(WeightUpdate):
     """``/update_weights_from_distributed``: this process is rank 0 of a group with all ranks of one engine.
 
     Each engine has a group of its own: one that dies takes no other along. Groups are kept from push to push.
+    Not for an engine with pipeline stages.
 
     Args:
         address: of this machine, as the engines reach it.
@@ -66,6 +67,10 @@ class FromDistributed(WeightUpdate):
     def begin(self, engine: Engine) -> None:
         super().begin(engine)
         if engine.url not in self._groups:
+            if int(engine.server_info().get("pp_size") or 1) > 1:
+                raise EngineError(
+                    "SGLang's pipeline stages would join a group under the same ranks: push from disk instead"
+                )
             with self._joining:
                 self._groups[engine.url] = self._join(engine)
 
