@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.megatron_local_build import build_of
 from bridge_plugins.audit.megatron_local_exchange import merge_ranks
-from bridge_plugins.audit.megatron_local_file import file_part, local_header, write_whole
+from bridge_plugins.audit.megatron_local_file import local_header, path_of, write_whole
 from bridge_plugins.audit.megatron_local_merge import Merge
 from bridge_plugins.audit.megatron_local_part import LocalPart, LocalParts
 from bridge_plugins.audit.summary import Summary
@@ -91,7 +91,7 @@ class LocalAudit:
     def write(self, folder: Path, version: str) -> Path:
         """Leave what this rank holds in a file of `folder`, for `merge_files`. No collective."""
         local = self.take(version)
-        return write_whole(local, folder / f"{STAGE}-{file_part(version)}-rank{local.header.rank}.json")
+        return write_whole(local, path_of(folder, local.header))
 
     def finish(self, version: str, group: Any = None) -> tuple[Summary, list[Finding]]:
         """The whole model's summary, of all ranks' parts. Every rank of `group` must call it.

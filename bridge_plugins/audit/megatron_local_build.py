@@ -12,17 +12,19 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.place import place_of
-from bridge_plugins.layout.probe import Block, Layout
 from bridge_plugins.names.context import NameContext
 from bridge_plugins.names.experts import global_expert_number
 from bridge_plugins.names.layers import global_layer_number
 from bridge_plugins.names.param_name import ParamName
+
+if TYPE_CHECKING:
+    from bridge_plugins.layout.probe import Block, Layout  # which need torch; files are merged without it
 
 SHOWN = 8  #: blocks that are spelled out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def local_header(stage: str, version: str, *, model: str, topology: str) -> Head
 def write_whole(content: msgspec.Struct, path: Path) -> Path:
     """Write as JSON, atomically: a reader sees the whole file or the one before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(msgspec.json.encode(content))
@@ -43,6 +44,9 @@ def write_whole(content: msgspec.Struct, path: Path) -> Path:
     return path
 
 
-def file_part(version: str) -> str:
-    """A version may be any text; a file's name may not."""
-    return "".join(char if char.isalnum() or char in "-_" else "_" for char in version) or "_"
+def path_of(folder: Path, header: Header) -> Path:
+    """Where a rank's file lies in `folder`. It is no summary, and is not called ``.json``: a folder's summaries are."""
+    version = header.version
+    # A version's label comes from outside and is spelt so that it names no folder.
+    label = f"{int(version):06d}" if version.isdigit() else re.sub(r"[^A-Za-z0-9_-]", "_", version)[:80]
+    return folder / f"v{label}.{header.stage}.rank{header.rank:05d}.part"

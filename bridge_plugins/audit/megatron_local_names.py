@@ -13,7 +13,7 @@ from typing import Any
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.megatron_local_claims import Claim, Claims, ClaimsMerge
 from bridge_plugins.audit.megatron_local_exchange import merge_ranks
-from bridge_plugins.audit.megatron_local_file import file_part, local_header, write_whole
+from bridge_plugins.audit.megatron_local_file import local_header, path_of, write_whole
 from bridge_plugins.fingerprint import FingerprintTable, Part
 from bridge_plugins.names import wrappers
 from bridge_plugins.names.groups import place
@@ -57,7 +57,7 @@ class NameAudit:
     def write(self, folder: Path, version: str) -> Path:
         """Leave what this rank claims in a file of `folder`, for `merge_claims`. No collective."""
         claims = self.take(version)
-        return write_whole(claims, folder / f"{STAGE}-{file_part(version)}-rank{claims.header.rank}.json")
+        return write_whole(claims, path_of(folder, claims.header))
 
     def finish(self, version: str, group: Any = None) -> list[Finding]:
         """What the ranks' claims contradict. Every rank of `group` (a CPU group) must call it; each gets all findings.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge_plugins.topology import Topology
+from tests.names import adapters
 from tests.stacks.trainer import Trainer, build
 
 
@@ -14,9 +15,17 @@ def topology_of(fields: dict[str, Any]) -> Topology:
 
 
 def layout(
-    checkpoint: str, topology: dict[str, Any], provider: dict[str, Any] | None = None, fault: str = ""
+    checkpoint: str,
+    topology: dict[str, Any],
+    provider: dict[str, Any] | None = None,
+    fault: str = "",
+    lora: list[str] | None = None,
+    ddp: bool = False,
 ) -> dict[str, Any]:
-    """Find this rank's layout, then load the random checkpoint and hold every block against the file's."""
+    """Find this rank's layout, then load the random checkpoint and hold every block against the file's.
+
+    `lora`: modules that get adapters. `ddp`: the model is wrapped for training, as a trainer has it.
+    """
     import torch
     from safetensors.torch import load_file
 
@@ -25,7 +34,7 @@ def layout(
 
     if fault:
         faults.switch_in(fault)
-    trainer = build(checkpoint, topology_of(topology), load=False, **(provider or {}))
+    trainer = _built(checkpoint, topology_of(topology), provider or {}, lora, ddp)
     before = [tensor.clone() for tensor in _tensors(trainer)]
     found = trainer_layout(trainer.bridge, trainer.model)
     restored = all(torch.equal(a, b) for a, b in zip(before, _tensors(trainer), strict=True))
@@ -60,6 +69,19 @@ def layout(
         "sources": sorted({block.source.name for block in found.blocks}),
         "all": sorted(files),
     }
+
+
+def _built(
+    checkpoint: str, topology: Topology, provider: dict[str, Any], lora: list[str] | None, ddp: bool
+) -> Trainer:
+    if lora:
+        return adapters.filled(checkpoint, topology, "LoRA", lora)
+    if ddp:
+        from examples.bridge_mode import model
+
+        trained = model.build(Path(checkpoint), topology, learning_rate=1e-3)
+        return Trainer(trained.bridge, None, trained.chunks)
+    return build(checkpoint, topology, load=False, **provider)
 
 
 def _tensors(trainer: Trainer) -> list[Any]:

@@ -53,6 +53,28 @@ def test_each_block_holds_what_the_checkpoint_has_there(
     assert sorted({name for report in reports for name in report["sources"]}) == reports[0]["all"]
 
 
+def test_a_model_wrapped_for_training_has_the_same_layout(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    for report in ranks(LAYOUT, world=2, checkpoint=str(checkpoint("qwen3")), topology={"tp": 2}, ddp=True):
+        assert report["restored"]
+        assert not report["wrong"]
+        assert not report["derived"]
+        assert not report["rest"]
+
+
+def test_adapters_are_left_alone_and_said(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    modules = ["linear_qkv", "linear_fc2"]
+    for report in ranks(
+        LAYOUT, world=2, checkpoint=str(checkpoint("qwen3_moe")), topology={"ep": 2}, lora=modules
+    ):
+        assert report["restored"]
+        assert not report["wrong"]
+        assert report["derived"]
+        for path, reason in report["derived"].items():
+            assert ".adapter." in path
+            assert reason == "the import writes nothing to it, as to an adapter"
+        assert set(report["rest"]) == set(report["derived"])
+
+
 def test_padding_of_the_vocabulary_is_no_hole(ranks: Ranks, checkpoint: Checkpoint) -> None:
     reports = ranks(
         LAYOUT, world=2, checkpoint=str(checkpoint("qwen3")), topology={"tp": 2},
