@@ -1,15 +1,15 @@
 """Loads tiny models into SGLang's own model classes on a CPU, finds out their layouts, and reads them back.
 
-``python scripts/engine_layouts.py`` writes docs/engines_table.md. ``--json NAME …`` runs some architectures (see
-tests/engine/architectures.py) and prints one result a line; ``--sizes TP,EP TP,EP,PP`` chooses how engines are cut.
-Each rank is a process of its own, forked from one that holds SGLang.
+``python scripts/engine_layouts.py`` writes docs/engines_table.md. With ``--json`` it takes cases from its input, as JSON,
+and prints a result a line (see tests/engine/probe_case.py). Each rank is a process of its own, forked from one that
+holds SGLang.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
+import re
 import sys
 import warnings
 from collections import Counter
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OUT = ROOT / "docs" / "engines_table.md"
 #: TP, EP and PP.
-SIZES = ("1,1", "2,1", "2,2", "1,1,2")
+SIZES = ((1, 1, 1), (2, 1, 1), (2, 2, 1), (1, 1, 2))
 
 HEAD = """# What a readback covers, by architecture
 
@@ -44,24 +44,25 @@ out, and what the ranks then hold is compared with the checkpoint. EP is given w
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--sizes", nargs="*", default=SIZES)
-    chosen = parser.parse_args()
     _set_up()
-    from tests.engine.architectures import ARCHITECTURES
+    import msgspec
 
+    from tests.engine.architectures import ARCHITECTURES
+    from tests.engine.model_rank import Sizes
+    from tests.engine.probe_case import Case, run
+
+    if "--json" in sys.argv:
+        for case in msgspec.json.decode(sys.stdin.buffer.read(), type=list[Case]):
+            print(msgspec.json.encode(run(case)).decode(), flush=True)
+        return
     results = []
-    for name in chosen.names or ARCHITECTURES:
-        for sizes in chosen.sizes:
-            tp, ep, *pp = map(int, sizes.split(","))
-            if ep > 1 and not ARCHITECTURES[name][2]:
-                continue
-            results.append(_run(name, tp, ep, *pp, as_json=chosen.json))
-    if not chosen.json:
-        text = HEAD.format(sglang=version("sglang"), transformers=version("transformers"))
-        OUT.write_text(text + "".join(_row(result) for result in results) + _sum(results))
+    for name, (_, _, experts) in ARCHITECTURES.items():
+        for sizes in (Sizes(*each) for each in SIZES):
+            if sizes.ep == 1 or experts:
+                results.append(run(Case(name, sizes)))
+                print(_row(results[-1]).strip(), flush=True)
+    text = HEAD.format(sglang=version("sglang"), transformers=version("transformers"))
+    OUT.write_text(text + "".join(map(_row, results)) + _sum(results))
 
 
 def _set_up() -> None:
@@ -82,17 +83,6 @@ def _set_up() -> None:
     transformers.logging.disable_progress_bar()
 
 
-def _run(name: str, tp: int, ep: int, pp: int = 1, *, as_json: bool) -> Result:
-    import msgspec
-
-    from tests.engine.model_rank import Sizes
-    from tests.engine.probe_case import run
-
-    result = run(name, Sizes(tp, ep, pp))
-    print(msgspec.json.encode(result).decode() if as_json else _row(result).strip(), flush=True)
-    return result
-
-
 def _row(result: Result) -> str:
     if result.failure:
         return f"| {result.architecture} | {result.sizes} | | | | can't be built: {result.failure} |\n"
@@ -107,8 +97,6 @@ def _row(result: Result) -> str:
 
 def _reasons(result: Result) -> str:
     """Reasons with how many tensors they are of, and one of those."""
-    import re
-
     counted = Counter(re.sub(r"\d+ of \d+ elements", "elements", why) for why in result.not_compared.values())
     one = {re.sub(r"\d+ of \d+ elements", "elements", why): name for name, why in result.not_compared.items()}
     return "; ".join(f"{count} tensors, `{one[why]}` say: {why}" for why, count in counted.items())

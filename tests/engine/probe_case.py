@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,25 @@ from tests.engine.architectures import ARGUMENTS, make
 from tests.engine.model_rank import Sizes, model_runner
 
 SECONDS = 120.0  #: that a case may take
+
+FAULTS = Path(__file__).with_name("faults")
+
+
+class Case(msgspec.Struct, frozen=True):
+    """What to build, and what happens to it before it is read back.
+
+    `steps` are (what, arguments): ``load`` gives it the checkpoint's weights `plus` something, the others are faults of
+    faults/bridge_faults.py. What it is compared with was loaded last.
+    """
+
+    architecture: str
+    sizes: Sizes = Sizes()
+    steps: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    @property
+    def plus(self) -> float:
+        """What was added to the checkpoint's weights in the last load."""
+        return float(([0.0] + [asked["plus"] for name, asked in self.steps if name == "load"])[-1])
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -36,36 +56,36 @@ class Result(msgspec.Struct, frozen=True):
     served: int = 0
     not_compared: dict[str, str] = {}
     mismatched: tuple[str, ...] = ()
-    seconds: float = 0.0
+    findings: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
 
 
-def run(architecture: str, sizes: Sizes) -> Result:
-    """Build, probe and read back."""
-    started = time.monotonic()
+def run(case: Case) -> Result:
+    """Build, probe, go through the case's steps and read back."""
+    architecture, sizes = case.architecture, case.sizes
     folder = Path(tempfile.mkdtemp(prefix="bridge-architecture-"))
     try:
         make(architecture, folder)
-        replies = _replies(folder, sizes, ARGUMENTS.get(architecture, ()))
+        replies = _replies(folder, case)
         if isinstance(replies, str):
             return Result(architecture, str(sizes), replies)
-        return _compare(architecture, sizes, folder, replies, started)
+        return _compare(case, folder, replies)
     except Exception as error:
         return Result(architecture, str(sizes), f"{type(error).__name__}: {error}"[:200])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _replies(folder: Path, sizes: Sizes, more: Sequence[str]) -> list[dict[str, str]] | str:
+def _replies(folder: Path, case: Case) -> list[dict[str, str]] | str:
     """Each rank's answers by action, as JSON; or why one of them failed."""
     context = multiprocessing.get_context("fork")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     ends, processes = [], []
-    for rank in range(sizes.world):
+    for rank in range(case.sizes.world):
         mine, its = context.Pipe(duplex=False)
-        process = context.Process(target=_rank, args=(folder, sizes, rank, port, more, its), daemon=True)
+        process = context.Process(target=_rank, args=(folder, case, rank, port, its), daemon=True)
         process.start()
         its.close()
         ends.append(mine)
@@ -87,13 +107,15 @@ def _replies(folder: Path, sizes: Sizes, more: Sequence[str]) -> list[dict[str, 
             process.join()
 
 
-def _rank(folder: Path, sizes: Sizes, rank: int, port: int, more: Sequence[str], end: Connection) -> None:
+def _rank(folder: Path, case: Case, rank: int, port: int, end: Connection) -> None:
     """What runs in the forked process."""
     log = os.open(os.environ.get("BRIDGE_TEST_LOG", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
     try:
-        model = model_runner(folder, sizes, rank, port, more).model
+        runner = model_runner(folder, case.sizes, rank, port, ARGUMENTS.get(case.architecture, ()))
+        model = runner.model
+        _go_through(case, folder, runner, rank)
         from bridge_plugins.engines.sglang.actions import layers, records
 
         usual = {"dtype": "bfloat16"}
@@ -110,14 +132,34 @@ def _rank(folder: Path, sizes: Sizes, rank: int, port: int, more: Sequence[str],
         end.send(f"{type(error).__name__}: {error}"[:200])
 
 
-def _compare(
-    architecture: str, sizes: Sizes, folder: Path, replies: Sequence[dict[str, str]], started: float
-) -> Result:
+def _go_through(case: Case, folder: Path, runner: Any, rank: int) -> None:
+    sys.path.insert(0, str(FAULTS))
+    import bridge_faults
+    import torch
+
+    from bridge_plugins.engines.sglang.loading import loader_of
+
+    for name, given in case.steps:
+        asked = dict(given)
+        if name == "load":
+            loader_of(runner)(_weights(folder, asked["plus"]))
+        elif asked.pop("rank", rank) == rank:
+            with torch.no_grad():
+                bridge_faults.FAULTS[name](runner.model, **asked)
+
+
+def _weights(folder: Path, plus: float) -> Iterator[tuple[str, Any]]:
+    from bridge_plugins.layout.sources import read_weights
+
+    for name, weight in read_weights(folder):
+        yield name, (weight.float() + plus).to(weight.dtype)
+
+
+def _compare(case: Case, folder: Path, replies: Sequence[dict[str, str]]) -> Result:
     from bridge_plugins.audit import WeightAudit
     from bridge_plugins.audit.place import place_of
     from bridge_plugins.engines.sglang.client import Engine, Reply
     from bridge_plugins.engines.sglang.readback import compare, read_back
-    from bridge_plugins.layout.sources import read_weights
 
     class Recorded(Engine):
         """The ranks' answers, as a server would pass them on."""
@@ -137,15 +179,20 @@ def _compare(
                 for one in told
             ]
 
-    audit = WeightAudit(architecture)
-    for _ in audit.watch(read_weights(folder)):
-        pass
-    summary = audit.finish("0")[0]
+    def summary_of(plus: float, version: str) -> Any:
+        audit = WeightAudit(case.architecture)
+        for _ in audit.watch(_weights(folder, plus)):
+            pass
+        return audit.finish(version)[0]
+
+    summary = summary_of(case.plus, "2")
+    before = summary_of(0.0, "1") if case.plus else None
     engine = Recorded("http://engine")
     engine.asked = []
-    found = compare(summary, "engine", read_back(engine, summary), None)
+    found = compare(summary, "engine", read_back(engine, summary), before)
     equal = len(summary.records.keys() - found.mismatched - found.not_compared.keys())
     return Result(
-        architecture, str(sizes), "", len(summary.records), equal, found.engine_compared, found.engine_served,
-        found.not_compared, found.mismatched, time.monotonic() - started, tuple(engine.asked),
+        case.architecture, str(case.sizes), "", len(summary.records), equal, found.engine_compared,
+        found.engine_served, found.not_compared, found.mismatched, tuple(map(str, found.findings)),
+        tuple(engine.asked),
     )  # fmt: skip

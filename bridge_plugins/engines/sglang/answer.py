@@ -47,7 +47,7 @@ class Held(msgspec.Struct, frozen=True):
 
     `box`: (rows, columns, row offset, column offset, row stride, column stride) of its place in the HF tensor. `lanes`:
     its fingerprint, taken as `dtype`; `lossy`: elements that `dtype` can't hold exactly. `absmax`, `squares` (their sum),
-    `zeros` and `nonfinite`: facts about the values.
+    `zeros` and `nonfinite`: facts about the values. `path`: of the engine's own tensor.
     """
 
     lanes: tuple[int, int]
@@ -58,6 +58,7 @@ class Held(msgspec.Struct, frozen=True):
     squares: float = 0.0
     zeros: int = 0
     nonfinite: int = 0
+    path: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from bridge_plugins.engines.sglang.answer import Answer, Held, Layers, Stages
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.layer_check import differing_layers
 from bridge_plugins.engines.sglang.sent import Sent
-from bridge_plugins.engines.sglang.whole import Lanes, whole_of
+from bridge_plugins.engines.sglang.whole import Lanes, Whole, whole_of
 from bridge_plugins.errors import EngineError
 
 Reply = TypeVar("Reply", Layers, Answer)
@@ -37,13 +37,15 @@ class Served:
         lanes: whole-tensor fingerprints by HF name.
         not_compared: what could not be told, and why; by HF name, or by the engine's own path for tensors that it
             computes from others.
-        ranks: HF name → the engine's ranks that hold other bits than were sent, where that can be told.
+        ranks, paths: HF name → the engine's ranks, and its own tensors, that hold other bits than were sent, where that
+            can be told.
         compared, served: bytes of the engine's memory, of all ranks: in some HF tensor, and in all.
     """
 
     lanes: dict[str, Lanes]
     not_compared: dict[str, str]
     ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
     compared: int = 0
     served: int = 0
 
@@ -81,7 +83,7 @@ def read_back(engine: Engine, summary: Summary) -> Served:
     answers = _ask(engine, "layers", Layers, dtype=sent.usual, dtypes=sent.others)
     lanes: dict[str, Lanes] = {}
     not_compared: dict[str, str] = {}
-    ranks: dict[str, tuple[int, ...]] = {}
+    wrong: dict[str, Whole] = {}
     if not answers:
         return Served({}, dict.fromkeys(summary.records, "no rank of the engine answered"))
     worlds = _worlds(answers)
@@ -101,11 +103,13 @@ def read_back(engine: Engine, summary: Summary) -> Served:
         asked = None if differing is None else sorted(differing)
         told = _ask(engine, "records", Answer, layers=asked, dtype=sent.usual, dtypes=sent.others)
         for several in _worlds(told) or [[]]:
-            _put_together(several, open_records, lanes, not_compared, ranks)
+            _put_together(several, open_records, lanes, not_compared, wrong)
     # A tensor that one world of several can't tell isn't compared.
     kept = {name: whole for name, whole in lanes.items() if name not in not_compared}
     compared, served = sum(each.compared for each in answers), sum(each.served for each in answers)
-    return Served(kept, not_compared, ranks, compared, served)
+    ranks = {name: whole.ranks for name, whole in wrong.items()}
+    paths = {name: whole.paths for name, whole in wrong.items()}
+    return Served(kept, not_compared, ranks, paths, compared, served)
 
 
 def compare(summary: Summary, engine: str, served: Served, previous: Summary | None) -> Comparison:
@@ -133,9 +137,13 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
         step = "the bucket that carried them was not loaded"
         findings.append(Finding("READBACK", layer, what, step, names, _ranks(served, names)))
     others = {name: record for name, record in wrong.items() if name not in stale}
-    step = "the engine's loader put it elsewhere, or it was written by someone else"
     for cause in diagnose(others, records):
         found = _ranks(served, cause.names)
+        step = "the engine's loader put it elsewhere, or it was written by someone else"
+        if paths := sorted({path for name in cause.names for path in served.paths.get(name, ())}):
+            step = f"it lies in the engine's {paths[0]}" + (
+                f" and {len(paths) - 1} more" if paths[1:] else ""
+            )
         findings.append(Finding("READBACK", cause.where, f"{engine}: {cause.what}", step, cause.names, found))
     return Comparison(
         engine=engine,
@@ -195,9 +203,9 @@ def _put_together(
     records: dict[str, Record],
     lanes: dict[str, Lanes],
     not_compared: dict[str, str],
-    ranks: dict[str, tuple[int, ...]],
+    wrong: dict[str, Whole],
 ) -> None:
-    """Add to `lanes`, `not_compared` and `ranks` what the ranks of one world tell of the tensors in `records`."""
+    """Add to `lanes`, `not_compared` and `wrong` what the ranks of one world tell of the tensors in `records`."""
     if not answers or _missing(answers):
         not_compared |= dict.fromkeys(records, "a rank of the engine did not answer the second time")
         return
@@ -220,8 +228,8 @@ def _put_together(
         elif lanes.get(name, record.lanes) == record.lanes:
             # One copy that differs is enough to serve a wrong token.
             lanes[name] = whole.lanes
-            if whole.ranks:
-                ranks[name] = whole.ranks
+            if whole.lanes != record.lanes:
+                wrong[name] = whole
 
 
 def _ranks(served: Served, names: Sequence[str]) -> tuple[int, ...]:

@@ -49,5 +49,5 @@ def _held(block: Block, part: Fingerprint) -> Held:
     assert facts is not None
     return Held(
         part.lanes, (*block.box.size, *block.box.offset, *block.box.stride), part.dtype, part.lossy,
-        facts.absmax, facts.sum_of_squares, facts.zeros, facts.nonfinite,
+        facts.absmax, facts.sum_of_squares, facts.zeros, facts.nonfinite, block.path,
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bridge_plugins.audit.record import Record
 from bridge_plugins.engines.sglang.answer import Held
@@ -12,16 +13,18 @@ from bridge_plugins.fingerprint import Box, Coverage, CoverageReport
 from bridge_plugins.fingerprint.keys import MASK64
 
 Lanes = tuple[int, int]
+Part = TypeVar("Part", int, str)
 Place = tuple[int, ...]  #: of a part (see `answer.Held.box`)
 
 
 @dataclass(frozen=True)
 class Whole:
-    """The lanes of a tensor as served: the record's, if every copy on every rank is right. `ranks` hold what isn't,
-    as far as that can be told."""
+    """The lanes of a tensor as served: the record's, if every copy on every rank is right. What isn't lies on `ranks`,
+    in the engine's tensors `paths`, as far as that can be told."""
 
     lanes: Lanes
     ranks: tuple[int, ...] = ()
+    paths: tuple[str, ...] = ()
 
 
 def whole_of(parts: Sequence[tuple[int, Held]], record: Record) -> Whole | str:
@@ -35,32 +38,55 @@ def whole_of(parts: Sequence[tuple[int, Held]], record: Record) -> Whole | str:
         return f"the engine answered in {other}, the stream has {record.dtype}"
     if lossy := sum(held.lossy for _, held in parts):
         return f"{lossy} elements are held with other values than {record.dtype} has"
-    groups: dict[Place, list[tuple[int, Lanes]]] = defaultdict(list)
+    groups: dict[Place, list[tuple[int, Held]]] = defaultdict(list)
     for rank, held in parts:
-        groups[held.box].append((rank, held.lanes))
+        groups[held.box].append((rank, held))
     cover = _tiling(list(groups), record)
     if isinstance(cover, str):
         return cover
-    usual = {place: min(lanes for _, lanes in groups[place]) for place in cover}
+    usual = _usual({place: groups[place] for place in cover}, record)
 
     def total(place: Place, lanes: Lanes) -> Lanes:
         return _sum([*(parts for other, parts in usual.items() if other != place), lanes])
 
-    for place in cover:
-        # Of replicas that differ, the one that makes the tensor right is the usual one.
-        fitting = (lanes for _, lanes in groups[place] if total(place, lanes) == record.lanes)
-        usual[place] = next(fitting, usual[place])
-    whole, wrong = record.lanes, set[int]()
+    lanes, ranks, paths = record.lanes, set[int](), set[str]()
     for place, holders in groups.items():
-        for rank, lanes in holders:
+        for rank, held in holders:
             # A copy that is cut otherwise is whole by itself.
-            found = total(place, lanes) if place in usual else lanes
+            found = total(place, held.lanes) if place in usual else held.lanes
             if found != record.lanes:
-                whole = found
-                wrong.add(rank)
-    everyone = {rank for rank, _ in parts}
-    # Where all of several ranks' parts are needed, a wrong sum says nothing of whose part is wrong.
-    return Whole(whole, tuple(sorted(wrong)) if len(wrong) < len(everyone) or len(everyone) == 1 else ())
+                lanes = found
+                ranks.add(rank)
+                paths.add(held.path)
+    # Where all of several parts are needed, a wrong sum says nothing of which part is wrong.
+    return Whole(
+        lanes,
+        _if_fewer(ranks, {rank for rank, _ in parts}),
+        _if_fewer(paths, {held.path for _, held in parts}),
+    )
+
+
+def _usual(groups: dict[Place, list[tuple[int, Held]]], record: Record) -> dict[Place, Lanes]:
+    """Of replicas that differ, those that make the tensor right: one tensor's of the engine, say, or one rank's."""
+    first = {place: min(held.lanes for _, held in holders) for place, holders in groups.items()}
+    everywhere = [(rank, held) for holders in groups.values() for rank, held in holders]
+    for path in dict.fromkeys(held.path for _, held in everywhere):
+        chosen = {p: next((h.lanes for _, h in hs if h.path == path), first[p]) for p, hs in groups.items()}
+        if _sum(list(chosen.values())) == record.lanes:
+            return chosen
+    for rank in dict.fromkeys(rank for rank, _ in everywhere):
+        chosen = {p: next((h.lanes for r, h in hs if r == rank), first[p]) for p, hs in groups.items()}
+        if _sum(list(chosen.values())) == record.lanes:
+            return chosen
+    for place, holders in groups.items():
+        rest = _sum([lanes for other, lanes in first.items() if other != place])
+        fitting = (held.lanes for _, held in holders if _sum([rest, held.lanes]) == record.lanes)
+        first[place] = next(fitting, first[place])
+    return first
+
+
+def _if_fewer(wrong: set[Part], everyone: set[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(wrong)) if len(wrong) < len(everyone) or len(everyone) == 1 else ()
 
 
 def _tiling(groups: list[Place], record: Record) -> list[Place] | str:
