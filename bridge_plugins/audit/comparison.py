@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from bridge_plugins.audit.causes.moves import bits
+from bridge_plugins.audit.causes.lookup import bits
 from bridge_plugins.audit.place import OUTSIDE, place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rows import place_name

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING
 
 from bridge_plugins.audit.causes.cause import Cause
-from bridge_plugins.audit.causes.moves import Moves, bits, look_up, owners
+from bridge_plugins.audit.causes.lookup import bits, look_up, owners
+from bridge_plugins.audit.causes.moves import moves
 from bridge_plugins.audit.causes.wording import tensors, where
 from bridge_plugins.audit.record import Record
 
@@ -48,7 +49,7 @@ def diagnose(
         take(_stale(left, label, records))
     take(_zeros(left))
     candidates = look_up(left, reference)
-    take(Moves(owners(candidates), reference).causes())
+    take(moves(owners(candidates), reference))
     if left and (found or expected):
         from bridge_plugins.audit.causes.inside import all as inside  # torch, where tensors are at hand
 

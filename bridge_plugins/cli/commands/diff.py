@@ -28,8 +28,8 @@ def diff(
     """Compare two sources: missing, unexpected and changed tensors by layer and expert, how far apart they are, and
     what happened, one sentence for each cause. Exit 0 if they are equal, 1 if not.
     """
-    from bridge_plugins.cli import differences
+    from bridge_plugins.cli import difference_report, differences
 
     outcome = differences.find(expected, found, earlier or [], adapter)
-    differences.show(outcome, names=names, json=json)
+    difference_report.show(outcome, names=names, json=json)
     raise typer.Exit(exits.CONSISTENT if outcome.equal else exits.FINDINGS)

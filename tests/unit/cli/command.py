@@ -37,14 +37,14 @@ class Done(NamedTuple):
         return json.loads(self.out)
 
 
-def audit(*arguments: object) -> Done:
-    """Run ``bridge-audit`` with these arguments."""
+def audit(*arguments: object, columns: int = 200) -> Done:
+    """Run ``bridge-audit`` with these arguments on a terminal of so many columns."""
     from bridge_plugins.cli.audit import main
 
     out, err = io.StringIO(), io.StringIO()
     with (
         patch.object(sys, "argv", ["bridge-audit", *map(str, arguments)]),
-        patch.dict("os.environ", {"COLUMNS": "200"}),
+        patch.dict("os.environ", {"COLUMNS": str(columns)}),
         redirect_stdout(out),
         redirect_stderr(err),
         pytest.raises(SystemExit) as ended,

@@ -87,28 +87,23 @@ def test_a_summary_is_written_and_shown(tmp_path: Path) -> None:
     assert audit("summary", save(tmp_path / "one", weights()), "--json").json["digest"] == digest
 
 
-def test_the_table_has_a_row_for_each_layer_and_fits_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_has_a_row_for_each_layer_and_fits_a_terminal(tmp_path: Path) -> None:
     names = {
         f"model.language_model.layers.{n}.mlp.experts.{e}.w.weight": torch.randn(9)
         for n in (0, 60)
         for e in (0, 9)
     }
     names |= {"model.visual.blocks.3.w.weight": torch.full((4,), 0.0123), "lm_head.weight": torch.zeros(2)}
-    monkeypatch.setenv("COLUMNS", "80")
-    done = subprocess.run(
-        [sys.executable, "-m", "bridge_plugins.cli", "audit", "show", save(tmp_path / "model", names)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    rows = [line for line in done.stdout.splitlines() if "layer" in line]
+    done = audit("show", save(tmp_path / "model", names), columns=80)
+    assert done.code == 0
+    rows = [line for line in done.out.splitlines() if "layer" in line]
     assert [row.split("  ")[0].strip() for row in rows][1:] == [
         "outside layers", "layer 0", "layer 60", "visual.blocks layer 3",
     ]  # fmt: skip
     assert "zeros" in rows[1]
-    assert "…" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "\x1b" not in done.stdout
+    assert "…" not in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "\x1b" not in done.out
 
 
 def test_colour_is_for_terminals(tmp_path: Path) -> None:
