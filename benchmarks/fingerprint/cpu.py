@@ -117,6 +117,9 @@ def many_small(report: Report) -> None:
     for statistics in (False, True):
         seconds = best_seconds(lambda s=statistics: measure(blocks, held, held, statistics=s, threads=1))  # type: ignore[misc]
         table.add(_what("the pass, 1 core", statistics), seconds / len(tensors) * 1e6, "µs/tensor")
+    tiny = geometry([resolve(Part(torch.ones(2, dtype=torch.bfloat16))) for _ in tensors])
+    seconds = best_seconds(lambda: measure(tiny, held, held, threads=1))
+    table.add("as many of 2 elements, 1 core, all statistics", seconds / len(tensors) * 1e6, "µs/tensor")
     made = FingerprintTable(parts)
     seconds = best_seconds(lambda: made.run(tensors), 3)
     table.add("the pass with pointers refreshed, all cores", seconds / len(tensors) * 1e6, "µs/tensor")
