@@ -23,7 +23,8 @@ class Verified:
     def verdict(self, summary: Summary, findings: Sequence[Finding] = ()) -> Verdict:
         """The last word on `summary`, with the audit's `findings` of it."""
         silent = [
-            Finding("READBACK", url, why, "what it serves is not known") for url, why in self.failed.items()
+            Finding("READBACK", url, why.removeprefix(f"{url} "), "what it serves is not known")
+            for url, why in self.failed.items()
         ]
         found = [finding for comparison in self.comparisons for finding in comparison.findings]
         return Verdict.of(

@@ -1,4 +1,4 @@
-"""A running engine as a source: it answers only what it is asked, so a reference's names go first."""
+"""A running engine as a source: all that it serves, or, where there is a reference, whether it serves that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bridge_plugins.audit.sources.source import Progress, RecordsOnly
-from bridge_plugins.audit.summary import Summary, summarize
+from bridge_plugins.audit.summary import Header, Summary, summarize
 from bridge_plugins.errors import UsageError
 
 
@@ -21,11 +21,24 @@ class EngineSource(RecordsOnly):
         return self.url
 
     def summary(self, progress: Progress = lambda _: None) -> Summary:  # noqa: ARG002
-        """Raises `UsageError`: nothing says yet what to ask for."""
-        raise UsageError(
-            f"{self.url} tells whether it serves given weights: bridge-audit diff SOURCE {self.url}, with the trainer's "
-            "summary or its Hugging Face folder as SOURCE"
-        )
+        """All that it serves. Raises `EngineError` if the engine can't answer, `UsageError` if it can't tell all of it."""
+        from bridge_plugins.engines.sglang.client import Engine
+        from bridge_plugins.engines.sglang.served import served_records
+
+        engine = Engine(self.url)
+        try:
+            records, untold = served_records(engine)
+            version = engine.weight_version()
+        finally:
+            engine.close()
+        if untold:
+            name, why = next(iter(untold.items()))
+            raise UsageError(
+                f"{self.url} can't tell {len(untold)} of its tensors ({name}: {why}): give what should be there first, "
+                f"bridge-audit diff SOURCE {self.url}, with the trainer's summary or its Hugging Face folder as SOURCE"
+            )
+        header = Header(model=self.url, topology="", version=version, stage="readback")
+        return summarize(header, records.values())
 
     def served(self, reference: Summary) -> tuple[Summary, dict[str, str]]:
         """What the engine serves of `reference`, and what could not be compared, by name, and why.
@@ -48,5 +61,5 @@ class EngineSource(RecordsOnly):
             for name, record in reference.records.items()
             if name in told.lanes
         ]  # fmt: skip
-        header = msgspec.structs.replace(reference.header, stage="readback", topology="", version=version)
+        header = Header(model=self.url, topology="", version=version, stage="readback")
         return summarize(header, records), told.not_compared
