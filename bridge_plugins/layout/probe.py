@@ -10,6 +10,7 @@ from torch import nn
 
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint.box import Box
+from bridge_plugins.layout.offsets import Offset, Offsets
 from bridge_plugins.layout.planes import Coded, coded_sources, planes_for
 from bridge_plugins.layout.prints import prints
 from bridge_plugins.layout.reachable import reachable
@@ -38,11 +39,13 @@ class Layout:
         untold: HF name → why it is not known where that tensor lies.
         derived: path of a local tensor → why it is not known what its elements are. The loader writes it, so what
             is served depends on it, and its parents' bits alone prove nothing.
+        offsets: path of a local tensor → the tensor that it is a constant more than. Not in `derived`.
     """
 
     blocks: tuple[Block, ...] = ()
     untold: dict[str, str] = field(default_factory=dict)
     derived: dict[str, str] = field(default_factory=dict)
+    offsets: dict[str, Offset] = field(default_factory=dict)
 
 
 @torch.no_grad()
@@ -73,6 +76,7 @@ def find_layout(
     states = [prints(reachable(model))]
     restore: Restore = FromCopy(model) if reload is None else FromReload(model, reload)
     traces: dict[str, Trace] = {}
+    offsets = Offsets()
     try:
         # What has the same bits before, after one code and after the other was not written.
         load(Coded(carriers, planes[1], device))
@@ -82,20 +86,29 @@ def find_layout(
             if plane is planes[0]:
                 states.append(prints(reachable(model)))
                 written = {path for path in states[2] if len({state.get(path) for state in states}) > 1}
-            for held in reachable(model):
-                if held.path in written:
-                    trace = traces.setdefault(held.path, Trace(held.tensor.dtype, held.tensor.numel()))
-                    trace.see(plane, held.tensor, last=plane is planes[-1])
+            found = {held.path: held.tensor.detach() for held in reachable(model) if held.path in written}
+            offsets.see(found)
+            for path, tensor in found.items():
+                trace = traces.setdefault(path, Trace(tensor.dtype, tensor.numel()))
+                trace.see(plane, tensor, last=plane is planes[-1])
     finally:
         _put_back(restore)
     blocks: list[Block] = []
     derived: dict[str, str] = {}
+    copied: set[str] = set()
     for path, trace in traces.items():
         mine = [Block(path, carriers[n], box) for n, box in trace.boxes() if n < len(carriers)]
         blocks += mine
         if why := trace.why_derived(sum(block.box.count for block in mine)):
             derived[path] = why
-    return Layout(tuple(blocks), untold, derived)
+        elif mine:
+            copied.add(path)
+    made = {
+        path: offset
+        for path, offset in offsets.found().items()
+        if path in derived and offset.parent in copied
+    }
+    return Layout(tuple(blocks), untold, {p: why for p, why in derived.items() if p not in made}, made)
 
 
 def _put_back(restore: Restore) -> None:

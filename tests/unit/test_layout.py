@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint import fingerprint, fingerprint_many
 from bridge_plugins.fingerprint.compute import Part
+from bridge_plugins.layout.offsets import Offset
 from bridge_plugins.layout.probe import Layout, find_layout
 from bridge_plugins.layout.reachable import dense, reachable
 from bridge_plugins.layout.sources import Source
@@ -361,3 +362,30 @@ def test_a_computed_part_of_a_tensor_makes_it_derived_and_padding_does_not() -> 
 
     layout = find_layout(model, load, [Source("w", (2, 3), "bfloat16")])
     assert layout.derived == {"partly": "6 of 12 elements are computed by the loader, not copied"}
+
+
+class GemmaNorm(nn.Module):
+    """Keeps its weight plus one beside it, made anew at each load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(300).bfloat16())
+        self.more = self.weight.detach() + 1
+        self.scaled = self.weight.detach() * 2
+
+    def load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        for _, w in weights:
+            self.weight.data.copy_(w)
+            self.more.copy_(self.weight.detach() + 1)
+            self.scaled.copy_(self.weight.detach() * 2)
+
+
+def test_a_constant_that_is_added_is_found_out_and_nothing_else_is_taken_for_one() -> None:
+    model = GemmaNorm()
+    layout = find_layout(model, model.load, [Source("norm", (300,), "bfloat16")])
+    assert layout.offsets == {"more": Offset("weight", 1.0)}
+    assert list(layout.derived) == ["scaled"]
+    model.load([("norm", torch.randn(300).bfloat16())])
+    assert bool(layout.offsets["more"].holds(model.more, model.weight))
+    model.weight.data[7] += 0.5
+    assert not bool(layout.offsets["more"].holds(model.more, model.weight))

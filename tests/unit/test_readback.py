@@ -199,6 +199,23 @@ def test_what_the_engine_computes_is_said_with_its_reason(engine: InProcess) -> 
     assert engine.asked == [("layers", None), ("records", [])]
 
 
+class PlusOne(Rank):
+    """Keeps its norm plus one beside it."""
+
+    def load(self, weights: Any) -> None:
+        super().load(weights)
+        self.more = self.n.detach() + 1
+
+
+def test_what_is_a_constant_more_than_a_tensor_is_held_against_it() -> None:
+    engine = InProcess(SOURCES[2:3], [PlusOne(SOURCES[2:3], {"n": (N, ALL)})])
+    sent = {N: weights()[N]}
+    engine.load(sent)
+    assert verdict(engine, sent).consistent
+    engine.ranks_held[0].more -= 0.5  # type: ignore[operator, assignment]
+    assert verdict(engine, sent).not_compared == {"more": "it is not n plus 1: it was not computed again"}
+
+
 def test_a_stale_tensor_is_called_stale(engine: InProcess) -> None:
     old = summary_of(weights(seed=1), version="old")
     engine.load({W: weights(seed=1)[W]})

@@ -39,7 +39,7 @@ def layers(model: torch.nn.Module, *, dtype: str = "", dtypes: dict[str, str] | 
     names, keys = (table.names, table.keys) if table and rank == 0 else ([], [])
     return Layers(
         rank, size, known.agreed, table.run(held) if table else b"", known.compared, known.served,
-        untold=len(known.layout.untold), derived=len(known.layout.derived), names=names, keys=keys,
+        untold=len(known.layout.untold), derived=len(known.derived(held)), names=names, keys=keys,
     )  # fmt: skip
 
 
@@ -52,9 +52,10 @@ def records(
 ) -> Answer:
     """What this process holds of each HF tensor of some `layers` (None: of all). For the rest see `layers`."""
     known = _known(model)
-    tensors, untold = records_of(known.blocks, known.held(model), layers, Sent(dtype, dtypes or {}))
+    held = known.held(model)
+    tensors, untold = records_of(known.blocks, held, layers, Sent(dtype, dtypes or {}))
     rank, size = world.rank_and_size()
-    return Answer(rank, size, tensors, known.layout.untold | untold, known.layout.derived)
+    return Answer(rank, size, tensors, known.layout.untold | untold, known.derived(held))
 
 
 def collect(_model: torch.nn.Module, *, of: str, ranks: list[int]) -> Stages:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+import torch
 from torch import Tensor, nn
 
 from bridge_plugins.engines.sglang.digests import LayerDigests
@@ -47,8 +49,9 @@ class Known:
         known = Known(layout, sources, agreement, agreed)
         held = known.held(model)
         parameters = {id(parameter) for parameter in model.parameters()}
-        written = {block.path for block in layout.blocks} | layout.derived.keys()
+        written = {block.path for block in layout.blocks} | layout.derived.keys() | layout.offsets.keys()
         known.compared = sum(block.box.count * held[block.path].element_size() for block in layout.blocks)
+        known.compared += sum(held[path].nbytes for path in layout.offsets)
         known.served = sum(
             one.tensor.nbytes
             for one in reachable(model)
@@ -62,6 +65,17 @@ class Known:
             self.digests = LayerDigests(self.agreement, self.sources, held, sent)
         return self.digests
 
+    def derived(self, held: Mapping[str, Tensor]) -> dict[str, str]:
+        """Path of an own tensor → why it is not known what it holds. What is a constant more than another is looked at
+        now: one that isn't any more was not computed again."""
+        offsets = self.layout.offsets
+        right = [offset.holds(held[path], held[offset.parent]) for path, offset in offsets.items()]
+        now = dict(self.layout.derived)
+        for (path, offset), same in zip(offsets.items(), _to_host(right), strict=True):
+            if not same:
+                now[path] = f"it is not {offset.parent} plus {offset.plus:g}: it was not computed again"
+        return now
+
     @property
     def blocks(self) -> tuple[Block, ...]:
         """Cut so that they are equal to other ranks' or have nothing in common with them, if that was agreed on."""
@@ -73,7 +87,8 @@ class Known:
         Raises `EngineError` if one is gone.
         """
         held = {one.path: dense(one.tensor) for one in reachable(model)}
-        if gone := next((block.path for block in self.layout.blocks if block.path not in held), None):
+        paths = chain((block.path for block in self.layout.blocks), self.layout.offsets)
+        if gone := next((path for path in paths if path not in held), None):
             raise EngineError(f"{gone} was there when the layout was found out and is not any more")
         return held
 
@@ -82,3 +97,8 @@ class Known:
         return said + (
             f", {len(self.layout.derived)} tensors computed by the loader" if self.layout.derived else ""
         )
+
+
+def _to_host(flags: list[Tensor]) -> list[bool]:
+    """One wait for all."""
+    return torch.stack(flags).tolist() if flags else []

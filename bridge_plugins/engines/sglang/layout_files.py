@@ -21,6 +21,7 @@ import numpy as np
 
 from bridge_plugins.engines.sglang import world
 from bridge_plugins.fingerprint.box import Box, Pair
+from bridge_plugins.layout.offsets import Offset
 from bridge_plugins.layout.probe import Block, Layout
 from bridge_plugins.layout.reachable import reachable
 from bridge_plugins.layout.sources import Source
@@ -47,6 +48,7 @@ class _Content(msgspec.Struct):
     blocks: bytes
     untold: dict[str, str]
     derived: dict[str, str]
+    offsets: dict[str, Offset]
 
 
 class _Stored(msgspec.Struct):
@@ -117,7 +119,7 @@ class LayoutFile:
             )
             place = Box(size, offset, stride, local_offset, local_stride, bool(transposed))
             blocks.append(Block(content.paths[path], known[content.sources[source]], place))
-        return Layout(tuple(blocks), content.untold, content.derived)
+        return Layout(tuple(blocks), content.untold, content.derived, content.offsets)
 
 
 def _content(layout: Layout) -> _Content:
@@ -133,7 +135,9 @@ def _content(layout: Layout) -> _Content:
         )
         for block in layout.blocks
     ]  # fmt: skip
-    return _Content(paths, sources, np.array(rows, "<i8").tobytes(), layout.untold, layout.derived)
+    return _Content(
+        paths, sources, np.array(rows, "<i8").tobytes(), layout.untold, layout.derived, layout.offsets
+    )
 
 
 def _digest(content: bytes) -> bytes:
