@@ -85,7 +85,10 @@ def _built(
 
 
 def _tensors(trainer: Trainer) -> list[Any]:
-    return [t for chunk in trainer.model for t in (*chunk.parameters(), *chunk.buffers())]
+    # By named_buffers: what wraps a model for training has a list under the name `buffers`.
+    return [
+        tensor for chunk in trainer.model for _, tensor in (*chunk.named_parameters(), *chunk.named_buffers())
+    ]
 
 
 def _at(tensor: Any, offset: Any, size: Any, stride: Any) -> Any:

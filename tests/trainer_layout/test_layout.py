@@ -27,7 +27,9 @@ LAYOUT = "tests.trainer_layout.cases:layout"
         pytest.param(
             "qwen3_moe", {"pp": 2, "vpp": 2}, {"moe_grouped_gemm": False}, id="VPP, single experts", marks=CI
         ),
-        pytest.param("deepseek_v3", {"pp": 2, "ep": 2}, {}, id="MLA, dense first layer, router bias in fp32"),
+        pytest.param(
+            "deepseek_v3", {"pp": 2, "ep": 2}, {}, id="MLA, dense first layer, router bias in fp32", marks=CI
+        ),
         pytest.param("qwen3_tied", {"tp": 2, "pp": 2}, {}, id="tied embeddings on two stages", marks=CI),
         pytest.param(
             "qwen3_vl_moe", {"pp": 2, "ep": 2}, {}, id="a vision tower, packed experts", marks=[NEW_ROPE, CI]
@@ -61,6 +63,7 @@ def test_a_model_wrapped_for_training_has_the_same_layout(ranks: Ranks, checkpoi
         assert not report["rest"]
 
 
+@CI
 def test_adapters_are_left_alone_and_said(ranks: Ranks, checkpoint: Checkpoint) -> None:
     modules = ["linear_qkv", "linear_fc2"]
     for report in ranks(

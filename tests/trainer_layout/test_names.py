@@ -64,6 +64,7 @@ def test_two_that_go_by_one_name(
         assert expected in (text if isinstance(expected, str) else [named]), findings
 
 
+@pytest.mark.ci
 def test_a_replica_that_drifted_apart(ranks: Ranks, checkpoint: Checkpoint) -> None:
     ((rule, text, _),) = claims(ranks, checkpoint("qwen3"), {"tp": 2, "world": 4}, drift=3)
     assert rule == "UNIQ"
