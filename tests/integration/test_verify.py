@@ -54,7 +54,7 @@ def test_one_that_serves_other_weights_is_found_and_the_tensor_named(
 def test_of_two_engines_the_one_that_is_gone_is_named(url: str, models: dict[str, Path]) -> None:
     done = run(models["moe"], "--engine", url, "--engine", "http://127.0.0.1:9")
     assert done.returncode == 1
-    assert "http://127.0.0.1:9 could not be read back" in done.stdout
+    assert "READBACK http://127.0.0.1:9: could not be read back" in done.stdout
     assert "0 of 135 tensors differ" in done.stdout
 
 
