@@ -71,7 +71,7 @@ def byte_hashes() -> dict[str, Callable[[memoryview], object] | None]:
     except ImportError:
         pass
     try:
-        import blake3  # type: ignore[import-not-found]
+        import blake3
 
         hashes["BLAKE3, 1 core"] = lambda data: blake3.blake3(data).digest()
     except ImportError:
