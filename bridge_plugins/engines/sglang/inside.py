@@ -14,6 +14,7 @@ from torch import nn
 
 from bridge_plugins.engines.sglang import world
 from bridge_plugins.engines.sglang.actions import ACTIONS
+from bridge_plugins.engines.sglang.holders import Agreement
 from bridge_plugins.engines.sglang.known import Known
 from bridge_plugins.engines.sglang.layout_files import LayoutFile
 from bridge_plugins.engines.sglang.loading import checkpoint_folder, loader_of, reloader_of
@@ -70,7 +71,7 @@ def _prepare(
     except Exception as error:
         logger.exception("bridge readback: the layout could not be found out")
         why = f"the layout could not be found out ({type(error).__name__}: {error})"
-    agreement, agreed = (None, "") if alone else world.agree_with_others(layout, sources)
+    agreement, agreed = (None, "") if alone else _agree(layout, sources)
     if lost:
         raise lost
     found = layout or Layout(derived={"all": why})
@@ -78,6 +79,14 @@ def _prepare(
     _get_ready(known, runner.model)
     logger.info("bridge readback: %d HF tensors, %s", len(sources), known)
     return known
+
+
+def _agree(layout: Layout | None, sources: list[Source]) -> tuple[Agreement | None, str]:
+    try:
+        return world.agree_with_others(layout, sources)
+    except Exception:  # tensor by tensor, everything can be told all the same
+        logger.exception("bridge readback: the ranks could not agree on who holds what")
+        return None, ""
 
 
 def _get_ready(known: Known, model: nn.Module) -> None:
