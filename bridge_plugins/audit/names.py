@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 import re
 
 from bridge_plugins.audit.place import place_of
@@ -60,6 +61,7 @@ def is_vocabulary(name: str) -> bool:
     return is_embedding(name) or is_output_layer(name)
 
 
+@lru_cache(1 << 17)  # asked of every name of a model, version after version
 def is_prediction(name: str, layers: int) -> bool:
     """A multi-token prediction (MTP) tensor: ``mtp.…``, or a decoder layer beyond the config's `layers`."""
     if name.startswith("mtp.") or ".mtp." in name or ".mtp_layers." in name:

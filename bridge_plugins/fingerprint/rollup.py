@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bridge_plugins.fingerprint.keys import MASK64, VERSION
 
@@ -33,13 +34,18 @@ class Digest:
 
 
 def tensor_key(name: str, dtype: str, shape: Sequence[int]) -> int:
-    """N(t): an odd number below 2**64 from BLAKE2b.
+    """N(t): an odd number below 2**64 from BLAKE2b. Kept: version after version has the same tensors.
 
     Args:
         name: the tensor's HF name inside its layer: the same weights in another layer give the same term.
         dtype: as in `Fingerprint.dtype`.
         shape: of the whole HF tensor.
     """
+    return _tensor_key(name, dtype, tuple(shape))
+
+
+@lru_cache(1 << 17)
+def _tensor_key(name: str, dtype: str, shape: tuple[int, ...]) -> int:
     return _key("tensor", name, dtype, "x".join(map(str, shape)))
 
 

@@ -37,10 +37,6 @@ def all_of_it(
     def send(stream: Iterable[tuple[str, Tensor]]) -> None:
         push(stream, [engine], bucket_bytes=sync.bucket_bytes)
 
-    def watched() -> Iterator[tuple[str, Tensor]]:
-        yield from audit.watch(export())
-        audit.finish("measured")
-
     def export_fresh() -> None:
         _drain(trainer.bridge.export_hf_weights(trainer.chunks, cpu=False, show_progress=False))
 
@@ -51,13 +47,16 @@ def all_of_it(
         "export, audited": [],
         "push": [],
         "push, audited": [],
+        "roll-up and rules": [],
     }
     for _ in range(repeats + 1):
         # In turn, so that a machine that gets slower or faster meanwhile does so for both.
         seconds["export, tasks kept"] += _times(1, lambda: _drain(export()))
-        seconds["export, audited"] += _times(1, lambda: _drain(watched()))
+        seconds["export, audited"] += _times(1, lambda: _drain(audit.watch(export())))
+        audit.finish("measured")
         seconds["push"] += _times(1, lambda: send(export()))
-        seconds["push, audited"] += _times(1, lambda: send(watched()))
+        seconds["push, audited"] += _times(1, lambda: send(audit.watch(export())))
+        seconds["roll-up and rules"] += _times(1, lambda: audit.finish("measured"))
     free_push = _free()
     comparisons = []
     seconds["readback until the verdict"] = _times(
