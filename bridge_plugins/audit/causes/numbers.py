@@ -60,7 +60,7 @@ def renumbered(source: Mapping[int, int], total: int, noun: str) -> Iterator[Ren
 
 def _rotation(source: Mapping[int, int], total: int) -> int:
     """By how much all numbers are rotated; 0 if they aren't, or if that is a plain exchange."""
-    if total < 3 or len(source) != total:
+    if total < 3 or source.keys() != set(range(total)):
         return 0
     steps = {(other - number) % total for number, other in source.items()}
     return steps.pop() if len(steps) == 1 and 2 * min(steps) != total else 0

@@ -143,3 +143,13 @@ def test_bits_that_several_tensors_have_prove_nothing() -> None:
 def test_nothing_wrong_has_no_cause() -> None:
     assert diagnose({}, model()) == []
     assert str(Cause("layer 1", "is late", ())) == "layer 1: is late"
+
+
+def test_a_part_of_a_stack_is_no_rotation_of_the_whole() -> None:
+    names = {n: f"model.layers.{n}.w.weight" for n in range(3, 7)}
+    right = {names[n]: Record(names[n], (4, 6), "bfloat16", (n, 1), 48) for n in names}
+    wrong = {names[n]: renamed(right[names[n + 1 if n < 6 else 3]], names[n]) for n in names}
+    assert told(wrong, right) == [
+        "layers 3-5: carry the weights of layers 4-6",
+        "layer 6: carries the weights of layer 3",
+    ]

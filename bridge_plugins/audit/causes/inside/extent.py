@@ -26,12 +26,10 @@ def _more(case: Case, axis: int, found: int, should: int, along: str) -> str | N
         return None
     copies = found // should
     if found % should == 0 and all(case.makes_right(_from(axis, n * should, should)) for n in range(copies)):
-        return f"{case.word} is there {copies} times along its {along}: it was gathered twice"
+        return f"{case.word} is there {copies} times along its {along}"
     rest = case.wrong_tensor.narrow(axis, should, found - should)
-    zeros = ", all zeros" if not rest.ne(0).any() else ""
-    return (
-        f"{case.word} has {found - should} {along} after the reference's {should}{zeros}: padding was left in"
-    )
+    said = f"{case.word} has {found - should} {along} after the reference's {should}"
+    return said if rest.ne(0).any() else f"{said}, all zeros: padding was left in"
 
 
 def _less(case: Case, axis: int, found: int, should: int, along: str) -> str | None:
