@@ -12,7 +12,8 @@ HEAD = """# Benchmarks of the fingerprint
 
 Made by `python -m benchmarks.fingerprint --keep` (`make bench` runs the same without keeping it), from
 `benchmarks/results/`. Every ratio is between two rows of one run: rates of different runs and machines
-aren't comparable. CPU rows are the best of several passes, device rows the median between device events.
+aren't comparable. CPU rows are the best of several passes: on one core in the thread's own time, on more in wall time.
+Device rows are the median between device events.
 How to read the numbers, and what bounds them, is said in [fingerprint.md](fingerprint.md).
 """
 
