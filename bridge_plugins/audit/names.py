@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 import re
+from functools import lru_cache
 
 from bridge_plugins.audit.place import place_of
 
