@@ -57,7 +57,7 @@ def cells() -> Iterator[Any]:
             yield pytest.param(trainer, engine, marks=tier, id=f"{trainer} to {engine}")
 
 
-@pytest.mark.parametrize(("trainer", "engine"), cells())
+@pytest.mark.parametrize(("trainer", "engine"), list(cells()))
 def test_what_is_served_is_what_is_trained(
     ranks: Ranks, serve: Serve, models: dict[str, Path], trainer: str, engine: str
 ) -> None:
