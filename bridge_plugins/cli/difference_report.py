@@ -39,12 +39,8 @@ def show(outcome: Outcome, *, names: bool = False, json: bool = False) -> None:
         _line(console, "cause", str(cause))
     for name, why in list(outcome.not_compared.items())[:_SHOWN]:
         _line(console, "not compared", f"{name}: {why}")
-    _line(
-        console,
-        "equal" if outcome.equal else "differ",
-        _verdict(outcome),
-        "green" if outcome.equal else "red",
-    )
+    word = "equal" if outcome.equal else "differ" if outcome.difference else "not compared"
+    _line(console, word, _verdict(outcome), "green" if outcome.equal else "red")
 
 
 def _verdict(outcome: Outcome) -> str:
