@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from bridge_plugins.audit import Summary
+from bridge_plugins.engines.sglang import readback
+from bridge_plugins.engines.sglang.client import Reply
 from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
 from bridge_plugins.layout.sources import Source
 from tests.unit.engine_in_process import InProcess, Rank, Weights, summary_of
@@ -233,6 +235,46 @@ def test_every_copy_of_the_model_behind_one_server_must_be_right(engine: InProce
     assert verdict(engine).consistent
     flip(held(other, 1, "w"))
     assert verdict(engine).mismatched == (W,)
+
+
+class Staged(InProcess):
+    """Two pipeline stages: the server passes on the first one's answers, the other's come when they are fetched."""
+
+    left: dict[str, str] | None = None
+    polls = 0
+
+    def ask(self, action: str, reply: type[Reply], **arguments: Any) -> list[Reply]:
+        if action == "collect":
+            self.polls += 1
+            if self.left is None or arguments["of"] not in self.left or self.polls == 1:
+                return [reply(replies={})]
+            return [msgspec.convert({"replies": {1: self.left[arguments["of"]]}}, reply)]
+        first, second = (
+            msgspec.structs.replace(told, stages=2) for told in super().ask(action, reply, **arguments)
+        )
+        if self.left is not None:
+            self.left[arguments["request"]] = msgspec.json.encode(second).decode()
+        return [first]
+
+
+def staged(answering: bool) -> Staged:
+    made = Staged(SOURCES, [rank(TOP, ALL), rank(BOTTOM, ALL)])
+    made.load(weights())
+    made.left = {} if answering else None
+    return made
+
+
+def test_answers_of_other_pipeline_stages_are_fetched() -> None:
+    engine = staged(answering=True)
+    assert verdict(engine).consistent
+    assert engine.polls == 2
+    flip(held(engine, 1, "w"))
+    assert verdict(engine).mismatched == (W,)
+
+
+def test_a_pipeline_stage_that_never_answers_leaves_nothing_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readback, "STAGE_SECONDS", 0.0)
+    assert "ranks 1 of" in verdict(staged(answering=False)).not_compared[N]
 
 
 def test_the_first_reply_stays_small() -> None:
