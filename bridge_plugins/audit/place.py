@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 # The first "<stack>.<number>." is the layer (model.layers.3., visual.blocks.0.); what follows is relative to it.
 _LAYER = re.compile(r"^(?P<layer>(?:[^.]+\.)*?(?:layers|blocks|h)\.(?P<number>\d+))\.(?P<inside>.+)$")
@@ -14,8 +14,7 @@ _EXPERT = re.compile(r"(?:^|\.)experts\.(\d+)\.")
 OUTSIDE = "outside layers"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a tensor stands in its model.
 
     `layer` is ``model.layers.3`` or `OUTSIDE`; `inside` is the name relative to it, which is what makes "layer 5
