@@ -18,6 +18,8 @@ from bridge_plugins.engines.sglang.transports.from_distributed import FromDistri
 from bridge_plugins.engines.sglang.transports.from_tensor import FromTensor
 from bridge_plugins.engines.sync import WeightSync
 from bridge_plugins.errors import EngineError, PushError, UsageError, VetoError
+from bridge_plugins.hookspecs import hookimpl
+from bridge_plugins.plugins import manager
 from tests.integration.conftest import Serve
 from tests.integration.weights import version
 
@@ -66,7 +68,7 @@ def test_a_folder_that_was_saved_already_is_pushed_as_it_is(serve: Serve, models
     assert sorted(models["moe"].rglob("*")) == before
 
 
-@pytest.mark.parametrize("mode", ["retract", "in_place"])
+@pytest.mark.parametrize("mode", ["abort", "retract", "in_place"])
 def test_requests_wait_while_their_engine_is_paused_and_go_on_after_it(
     serve: Serve, models: dict[str, Path], mode: Any
 ) -> None:
@@ -152,3 +154,33 @@ def test_a_strict_audit_needs_a_stream_that_can_be_had_twice(serve: Serve, model
     pushing = WeightSync(WeightAudit("moe", strict=True), [serve("moe").engine])
     with pytest.raises(UsageError, match=r"give a function, as in sync\.push\(lambda"):
         pushing.push(iter(version(models["moe"], 0).items()), "once")
+
+
+@pytest.mark.ci
+def test_engines_of_other_topologies_get_one_version_at_once(serve: Serve, models: dict[str, Path]) -> None:
+    engines = [serve("moe").engine, serve("moe", engine_tp=2, engine_ep=2).engine]
+    pushing = WeightSync(WeightAudit("moe"), engines, bucket_bytes=300_000)
+    for number, label in ((1, "both"), (0, "both again")):
+        done = pushing.push(version(models["moe"], number).items(), label, trained=number == 0)
+        assert done.verdict.word == "consistent"
+        assert [comparison.engine for comparison in done.comparisons] == [engine.url for engine in engines]
+        assert [engine.weight_version() for engine in engines] == [label, label]
+
+
+def test_a_hook_sees_the_verdict_and_its_failure_stops_nothing(serve: Serve, models: dict[str, Path]) -> None:
+    seen: list[Any] = []
+
+    class Sink:
+        @hookimpl
+        def after_push(self, verdict: Any, comparisons: Any) -> None:
+            seen.append((verdict.word, len(comparisons)))
+            raise RuntimeError("the sink is full")
+
+    sink = Sink()
+    manager().register(sink)
+    try:
+        done = sync(serve("moe").engine).push(version(models["moe"], 0).items(), "told")
+    finally:
+        manager().unregister(sink)
+    assert done.verdict.word == "consistent"
+    assert seen == [("consistent", 1)]
