@@ -56,6 +56,13 @@ class Difference(msgspec.Struct, frozen=True):
         return bool(self.missing or self.unexpected or self.changed)
 
     @property
+    def first(self) -> str:
+        """The first layer that differs in model order; empty if none does."""
+        changed = (one.name for one in self.changed[:1])
+        layers = [place_of(name).layer for name in (*self.missing[:1], *self.unexpected[:1], *changed)]
+        return place_name(min(layers, key=model_order)) if layers else ""
+
+    @property
     def names(self) -> list[str]:
         """Every name that differs."""
         return [*self.missing, *self.unexpected, *(changed.name for changed in self.changed)]

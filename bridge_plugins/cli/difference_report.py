@@ -60,12 +60,7 @@ def _verdict(outcome: Outcome) -> str:
         "not compared": len(outcome.not_compared),
     }
     said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count or what == "equal")
-    return f"{said}; the first difference is in {_first(outcome)}" if difference else said
-
-
-def _first(outcome: Outcome) -> str:
-    layers = outcome.difference.layers(outcome.a)
-    return layers[0].name if layers else ""
+    return f"{said}; the first difference is in {difference.first}" if difference else said
 
 
 def _show_layers(console: Console, outcome: Outcome) -> None:
@@ -110,7 +105,7 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
         "a": outcome.a.header,
         "b": outcome.b.header,
         "equal": difference.equal,
-        "first": _first(outcome),
+        "first": outcome.difference.first,
         "layers": difference.layers(outcome.a),
         "missing": difference.missing,
         "unexpected": difference.unexpected,

@@ -48,9 +48,10 @@ class ExpertMoves:
     def _experts_of(self) -> dict[str, dict[int, set[str]]]:
         """layer → expert number → kinds of tensors."""
         found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        layers_moved = {place_of(name).layer for name in self.owner}
         for name in self.reference:
             place = place_of(name)
-            if place.expert_number is not None:
+            if place.expert_number is not None and place.layer in layers_moved:
                 found[place.layer][place.expert_number].add(kind(place))
         return found
 

@@ -77,10 +77,13 @@ class LayerMoves:
 
     @cached_property
     def _numbers(self) -> dict[str, dict[int, set[str]]]:
-        """stack → layer number → names inside."""
+        """stack → layer number → names inside, of the stacks in question."""
         found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for name in self.reference:
-            place = place_of(name)
-            if place.layer_number is not None:
-                found[stack_of(place)][place.layer_number].add(place.inside)
+        for stack in {stack_of(place_of(name)) for name in self.owner}:
+            before = len(stack) + 1
+            for name in self.reference:
+                if name.startswith(f"{stack}."):  # several times as fast as a look at each name's place
+                    number, _, inside = name[before:].partition(".")
+                    if number.isdecimal():
+                        found[stack][int(number)].add(inside)
         return found
