@@ -30,6 +30,7 @@ def diff(
     """
     from bridge_plugins.cli import difference_report, differences
 
-    outcome = differences.find(expected, found, earlier or [], adapter)
+    with differences.without_collector():
+        outcome = differences.find(expected, found, earlier or [], adapter)
     difference_report.show(outcome, names=names, json=json)
     raise typer.Exit(exits.CONSISTENT if outcome.equal else exits.FINDINGS)
