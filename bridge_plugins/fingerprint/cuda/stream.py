@@ -28,6 +28,7 @@ class _Page:
 
     records: Tensor
     address: int
+    capacity: int
     stream: int
     used: int = 0
     ends: list[int] = field(default_factory=list)
@@ -79,7 +80,7 @@ class DeviceStream:
 
     def _queue(self, plan: Plan, address: int) -> None:
         page = self._page
-        if page is None or page.used + plan.tiles > len(page.records) or page.stream != plan.stream:
+        if page is None or page.used + plan.tiles > page.capacity or page.stream != plan.stream:
             page = self._open_page(plan)
         plan.launch(address, page.address + RECORD * page.used)
         page.used += plan.tiles
@@ -87,8 +88,9 @@ class DeviceStream:
 
     def _open_page(self, plan: Plan) -> _Page:
         self._close_page()
-        records = empty_records(max(_PAGE, plan.tiles), self._device)
-        self._page = _Page(records, records.data_ptr(), plan.stream)
+        capacity = max(_PAGE, plan.tiles)
+        records = empty_records(capacity, self._device)
+        self._page = _Page(records, records.data_ptr(), capacity, plan.stream)
         return self._page
 
     def _close_page(self) -> None:
