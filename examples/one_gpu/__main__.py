@@ -57,10 +57,7 @@ def one_gpu(
     console = Console(highlight=False, soft_wrap=True)
 
     def work() -> Outcome:
-        if fault and (fault not in faults.FAULTS or faults.needs(fault, stages=1, experts=1)):
-            raise UsageError(
-                f"--fault {fault} can't be switched in here; try swap-experts or gate-up-swapped"
-            )
+        _refuse(fault, random=model in MODELS)
         with ended_by_signals(), Run(keep) as run:
             folder, random = _folder(model, layers, run, console)
             topology = Topology(sp=False)
@@ -83,6 +80,21 @@ def one_gpu(
             return outcome
 
     conclude(work, console)
+
+
+def _refuse(fault: str, *, random: bool) -> None:
+    """One stage and no checkpoint with data leave nothing that some faults could be told from."""
+    possible = [one for one in faults.FAULTS if not faults.needs(one, stages=1, experts=1)]
+    if random:
+        # Weights that were made in Megatron are what its export says they are.
+        possible = [one for one in possible if one in ("drop-layer", "stale-engine")]
+    if fault and fault not in possible:
+        why = (
+            "weights made on the spot have no checkpoint to be held against"
+            if random
+            else "there is one stage"
+        )
+        raise UsageError(f"--fault {fault} can't be seen here ({why}); try {', '.join(possible)}")
 
 
 def _folder(model: str, layers: int, run: Run, console: Console) -> tuple[Path, bool]:
