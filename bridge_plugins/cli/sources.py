@@ -80,7 +80,8 @@ def show(
     from bridge_plugins.audit.table import row_table, title
 
     console = shows.console()
-    console.print(row_table(shown, title=title(summary)))
+    console.print(title(summary), highlight=False, markup=False, soft_wrap=True)  # a table would fold it
+    console.print(row_table(shown))
     if summary.header.partial:
         console.print(
             f"[yellow]note[/yellow]: this is a part of the model: {summary.header.partial}", highlight=False
