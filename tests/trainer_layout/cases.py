@@ -103,10 +103,13 @@ def stages(
     *,
     provider: dict[str, Any] | None = None,
     fault: str = "",
+    late: str = "",
     drift: int | None = None,
     folder: str = "",
 ) -> dict[str, Any]:
     """The stages megatron_local and hf of one version, on this rank, with `fault` in the bridge from the start.
+
+    `late`: a fault that begins after the import and some training, when no checkpoint is there to compare with.
 
     `drift`: the rank whose copy of a norm is changed after the import. With `folder` the ranks leave files as well, and
     the first rank merges them.
@@ -127,6 +130,8 @@ def stages(
     trainer.bridge.load_hf_weights(trainer.model)
     if drift == dist.get_rank():
         _flip_a_bit(trainer)
+    if late:
+        faults.switch_in(late)
 
     local = LocalAudit(layout, trainer.model, model="tiny")
     summary, findings = local.finish("1")
@@ -138,18 +143,18 @@ def stages(
     audit = WeightAudit(model="tiny", expected=Expected.from_folder(checkpoint))
     for _ in audit.watch(trainer.bridge.export_hf_weights(trainer.model, cpu=True, show_progress=False)):
         pass
-    exported, exported_findings = audit.finish("1")
+    exported, exported_findings = audit.finish("1", trained=bool(late))
     return {
         "tensors": len(exported.records),
         "same": summary.digest == exported.digest,
         "layers": [layer.name for layer in summary.layers] == [layer.name for layer in exported.layers]
         and [layer.digest for layer in summary.layers] == [layer.digest for layer in exported.layers],
-        "unlike": [
+        "unlike": sorted(
             name
             for name in summary.records
             if summary.records[name].lanes != exported.records[name].lanes
             or summary.records[name].nbytes != exported.records[name].nbytes
-        ],
+        ),
         "names": sorted(summary.records),
         "local": [[f.rule, f.severity, str(f), list(f.ranks)] for f in findings],
         "export": [str(finding) for finding in exported_findings],

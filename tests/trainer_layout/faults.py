@@ -105,6 +105,7 @@ _FAULTS: dict[str, list[Replace]] = {
         _patch("in", f"{_MAPPING}:GatedMLPMapping.hf_to_megatron", _gate_up_in),
         _patch("out", f"{_MAPPING}:GatedMLPMapping.megatron_to_hf", _gate_up_out),
     ],
+    "gate and up, export alone": [_patch("out", f"{_MAPPING}:GatedMLPMapping.megatron_to_hf", _gate_up_out)],
     "equal slabs": [
         _patch("in", f"{_MAPPING}:merge_qkv_weights", _slabs_in),
         _patch("out", f"{_MAPPING}:split_qkv_weights", _slabs_out),

@@ -68,6 +68,20 @@ def test_an_import_that_is_wrong_in_the_same_way_as_the_export(
         assert all(said in text for _, _, text, _ in report["local"]), report["local"]
 
 
+def test_an_export_that_is_wrong_once_there_is_no_checkpoint_to_compare_with(
+    ranks: Ranks, checkpoint: Checkpoint
+) -> None:
+    first, *_ = stages(ranks, checkpoint("qwen3_moe"), {"ep": 2}, late="gate and up, export alone")
+    assert not first["export"]
+    assert not first["local"]
+    assert not first["same"]
+    assert first["unlike"] == sorted(
+        f"model.layers.1.mlp.experts.{expert}.{part}_proj.weight"
+        for expert in range(8)
+        for part in ("gate", "up")
+    )
+
+
 def test_a_replica_that_drifted_apart_is_named(ranks: Ranks, checkpoint: Checkpoint) -> None:
     for report in stages(ranks, checkpoint("qwen3"), {"tp": 2, "world": 4}, drift=3):
         ((rule, severity, text, named),) = report["local"]
