@@ -17,7 +17,9 @@ def link(there: Path, left_out: tuple[str, ...]) -> None:
     for distribution in metadata.distributions():
         name = distribution.name.lower()
         if name not in present and not name.startswith(left_out):
-            for path in {file.parts for file in distribution.files or () if file.parts[0] not in ("..", "bin")}:
+            for path in {
+                file.parts for file in distribution.files or () if file.parts[0] not in ("..", "bin")
+            }:
                 _link(Path(str(distribution.locate_file(""))), there, path)
 
 
