@@ -18,6 +18,8 @@ FLAGS = (
     ("megatron.core.ssm.gated_delta_net", "HAVE_FLA"),
     ("megatron.core.ssm.mamba_mixer", "HAVE_MAMBA_SSM"),
 )
+#: What modules keep for their forward pass, and refuse to be built without.
+FUNCTIONS = (("megatron.core.ssm.gated_delta_net.gdn", "chunk_gated_delta_rule"),)
 
 
 @contextlib.contextmanager
@@ -25,17 +27,29 @@ def assumed() -> Iterator[None]:
     """Let modules be built as if the kernels were installed. What is installed stays as it is."""
     with contextlib.ExitStack() as replaced:
         for module_name, flag in FLAGS:
-            try:
-                module = importlib.import_module(module_name)
-            except ImportError:  # this version keeps it elsewhere, and says so itself when it builds
-                continue
-            if getattr(module, flag, True):
+            module = _module(module_name)
+            if module is None or getattr(module, flag, True):
                 continue
             replaced.enter_context(mock.patch.object(module, flag, True))
             if hasattr(module, "ExtendedRMSNorm"):
                 replaced.enter_context(mock.patch.object(module, "ExtendedRMSNorm", _gated_norm()))
+        for module_name, function in FUNCTIONS:
+            module = _module(module_name)
+            if module is not None and getattr(module, function, _never_called) is None:
+                replaced.enter_context(mock.patch.object(module, function, _never_called))
         _learnable_softmax(replaced)
         yield
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:  # this version keeps it elsewhere, and says itself what it lacks when it builds
+        return None
+
+
+def _never_called(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError("a simulated rank computes nothing")
 
 
 def _gated_norm() -> Any:

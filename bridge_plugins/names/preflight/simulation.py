@@ -16,6 +16,7 @@ from bridge_plugins.errors import UsageError
 from bridge_plugins.fusions import FUSIONS
 from bridge_plugins.names.preflight import kernels
 from bridge_plugins.names.preflight.source import Source
+from bridge_plugins.names.preflight.unfilled import unfilled
 from bridge_plugins.topology import Topology
 
 _RANK_GROUPS: dict[tuple[int, tuple[int, ...], tuple[bool, ...]], Any] = {}
@@ -74,6 +75,7 @@ def simulated_rank(
             _only_own_groups(),
             _rank_groups_computed_once(),
             kernels.assumed(),
+            unfilled(),
         ):
             yield _build(source, topology, layout)
     finally:
