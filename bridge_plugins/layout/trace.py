@@ -2,85 +2,20 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from bridge_plugins.fingerprint.box import Box, Pair
 from bridge_plugins.fingerprint.coverage import rows_and_cols
+from bridge_plugins.layout.boxes import boxes_of, joined
 from bridge_plugins.layout.codes import BASE, CODED_DTYPES, decode
-from bridge_plugins.layout.planes import ROW, TENSOR, Plane
+from bridge_plugins.layout.planes import TENSOR, Plane
 from bridge_plugins.layout.prints import print_of_rest
 from bridge_plugins.layout.reachable import dense
-
-
-@dataclass
-class Numbers:
-    """The HF row (or column) numbers of a rectangle: down its first column, and across its first row.
-
-    All of it stays on the tensor's device until it is asked for: a model has tens of thousands of rectangles.
-    """
-
-    down: Tensor | None = None
-    across: Tensor | None = None
-    _same_across: Tensor | None = None
-    _same_down: Tensor | None = None
-
-    def see(self, digits: Tensor, weight: int) -> None:
-        """Add one digit of the numbers."""
-        down, across = digits[:, 0].to(torch.int64) * weight, digits[0, :].to(torch.int64) * weight
-        same_across, same_down = (digits == digits[:, :1]).all(), (digits == digits[:1, :]).all()
-        if self.down is None or self.across is None or self._same_across is None or self._same_down is None:
-            self.down, self.across, self._same_across, self._same_down = down, across, same_across, same_down
-        else:
-            self.down += down
-            self.across += across
-            self._same_across = self._same_across & same_across
-            self._same_down = self._same_down & same_down
-
-    @property
-    def same_across(self) -> bool:
-        """Whether every row of the rectangle repeats one number."""
-        return bool(self._same_across)
-
-    @property
-    def same_down(self) -> bool:
-        """Whether every column does."""
-        return bool(self._same_down)
-
-
-@dataclass
-class Rectangle:
-    """A rectangle of a local tensor that one HF tensor fills: that tensor's number, and which HF rows and columns."""
-
-    top: int
-    left: int
-    height: int
-    width: int
-    number: int
-    #: 1 while all of it was copied; a tensor once that has been looked at.
-    intact: Tensor | bool = True
-    rows: Numbers = field(default_factory=Numbers)
-    columns: Numbers = field(default_factory=Numbers)
-
-    @property
-    def corner(self) -> Pair:
-        return Pair(self.top, self.left)
-
-    def cut(self, digits: Tensor) -> Tensor:
-        return digits[self.top : self.top + self.height, self.left : self.left + self.width]
-
-    @property
-    def copied(self) -> bool:
-        return bool(self.intact)
-
-    def see(self, plane: Plane, digits: Tensor) -> None:
-        self.intact = self.intact & (digits >= 0).all()
-        (self.rows if plane.number == ROW else self.columns).see(digits, BASE**plane.digit)
+from bridge_plugins.layout.rectangle import Rectangle, constant_rectangles
 
 
 @dataclass
@@ -107,7 +42,7 @@ class Trace:
             self.seen = True
             # A stack of matrices is read matrix by matrix: each may be held transposed.
             slab = tensor.shape[-2] if tensor.dim() > 2 else size.rows
-            self.rectangles = [r for r in _constant_rectangles(digits, slab) if r.number >= 0]
+            self.rectangles = [r for r in constant_rectangles(digits, slab) if r.number >= 0]
         elif plane.digit == 0:
             # The other code: where the same digit doesn't come back, nothing was written, or something was computed.
             for rectangle in self.rectangles:
@@ -143,7 +78,7 @@ class Trace:
         """Cut by a higher digit of the tensors' numbers."""
         refined = []
         for old in self.rectangles:
-            for new in _constant_rectangles(old.cut(digits), old.height):
+            for new in constant_rectangles(old.cut(digits), old.height):
                 number = old.number + new.number * BASE**plane.digit
                 intact = old.intact & (new.number >= 0)
                 refined.append(
@@ -156,92 +91,7 @@ class Trace:
         found: dict[int, list[Box]] = {}
         for r in self.rectangles:
             if r.copied:
-                found.setdefault(r.number, []).extend(_boxes(r))
+                found.setdefault(r.number, []).extend(boxes_of(r))
         for number, boxes in found.items():
-            for box in _joined(boxes):
+            for box in joined(boxes):
                 yield number, box
-
-
-def _constant_rectangles(digits: Tensor, slab: int) -> list[Rectangle]:
-    """Cut into rectangles of one digit each: bands of equal rows, none over a multiple of `slab` rows; then runs inside
-    a band's first row."""
-    rows, cols = digits.shape
-    if not rows or not cols:
-        return []
-    new_band = torch.ones(rows, dtype=torch.bool, device=digits.device)
-    new_band[1:] = (digits[1:] != digits[:-1]).any(1)
-    new_band[::slab] = True
-    tops = new_band.nonzero()[:, 0].tolist()
-    out = []
-    for top, bottom in zip(tops, [*tops[1:], rows], strict=True):
-        first = digits[top]
-        new_run = torch.ones(cols, dtype=torch.bool, device=digits.device)
-        new_run[1:] = first[1:] != first[:-1]
-        lefts = new_run.nonzero()[:, 0].tolist()
-        for left, right in zip(lefts, [*lefts[1:], cols], strict=True):
-            out.append(Rectangle(top, left, bottom - top, right - left, int(first[left])))
-    return out
-
-
-def _boxes(r: Rectangle) -> Iterator[Box]:
-    """Rows down and columns across is the usual way; the other one is a tensor held transposed."""
-    rows, columns = r.rows, r.columns
-    if rows.same_across and columns.same_down:
-        transposed, row_numbers, column_numbers, local = False, rows.down, columns.across, Pair(r.top, r.left)
-    elif rows.same_down and columns.same_across:
-        transposed, row_numbers, column_numbers, local = True, rows.across, columns.down, Pair(r.left, r.top)
-    else:
-        return
-    for row_at, row, height, row_step in _runs(row_numbers):
-        for column_at, column, width, column_step in _runs(column_numbers):
-            yield Box(
-                size=Pair(height, width),
-                offset=Pair(row, column),
-                stride=Pair(row_step, column_step),
-                local_offset=Pair(local.rows + row_at, local.cols + column_at),
-                transposed=transposed,
-            )
-
-
-def _joined(boxes: list[Box]) -> Iterator[Box]:
-    """Boxes that go on where the one before ends, in both tensors, as one: matrices of a stack, say."""
-    last: Box | None = None
-    for box in boxes:
-        if last is not None and _goes_on(last, box):
-            size = Pair(last.size.rows + box.size.rows, last.size.cols)
-            last = Box(size, last.offset, last.stride, last.local_offset, last.local_stride, last.transposed)
-            continue
-        if last is not None:
-            yield last
-        last = box
-    if last is not None:
-        yield last
-
-
-def _goes_on(last: Box, box: Box) -> bool:
-    rows = last.size.rows
-    return (
-        not last.transposed
-        and not box.transposed
-        and last.stride == box.stride
-        and last.size.cols == box.size.cols
-        and last.offset.cols == box.offset.cols
-        and last.local_offset.cols == box.local_offset.cols
-        and last.offset.rows + rows * last.stride.rows == box.offset.rows
-        and last.local_offset.rows + rows == box.local_offset.rows
-    )
-
-
-def _runs(numbers: Tensor | None) -> Iterator[tuple[int, int, int, int]]:
-    """Cut into runs with one positive step: ``(index, first number, length, step)``, each as long as can be."""
-    assert numbers is not None
-    values = numbers.cpu().numpy()
-    steps = np.diff(values)
-    # Where the step changes: a run ends there at the latest.
-    changes = [*(np.flatnonzero(steps[1:] != steps[:-1]) + 1).tolist(), len(steps)]
-    start = 0
-    while start < len(values):
-        step = int(steps[start]) if start < len(steps) else 0
-        end = changes[bisect.bisect_right(changes, start)] + 1 if step > 0 else start + 1
-        yield start, int(values[start]), end - start, step if end - start > 1 else 1
-        start = end
