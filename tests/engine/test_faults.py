@@ -9,7 +9,7 @@ from bridge_plugins.audit import Summary, WeightAudit
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.push import push
 from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
-from bridge_plugins.errors import EngineError
+from bridge_plugins.errors import EngineError, PushError
 from bridge_plugins.layout.sources import read_weights
 from tests.engine.conftest import Servers, fault
 from tests.engine.model_rank import Sizes
@@ -103,6 +103,13 @@ def test_every_pipeline_stage_is_read_back_and_a_fault_on_the_second_one_is_foun
     found = compare(summary, engine.url, read_back(engine, summary), None)
     assert found.mismatched == (name,)
     assert found.findings[0].ranks == (1,)
+
+
+def test_buckets_for_an_engine_with_pipeline_stages_are_refused_before_they_kill_it(servers: Servers) -> None:
+    engine = servers.engine("Qwen3-MoE", Sizes(pp=2))
+    with pytest.raises(PushError, match="2 pipeline stages"):
+        push(weights_of(servers, "Qwen3-MoE").items(), [engine])
+    assert engine.healthy()
 
 
 @pytest.mark.parametrize("key", [None, "a wrong one"])

@@ -62,6 +62,11 @@ class Engine:
                 f"{self.url}/get_server_info tells no tp_size: is that an SGLang server?"
             ) from None
 
+    @functools.cached_property
+    def stages(self) -> int:
+        """The server's pipeline stages."""
+        return int(self.server_info().get("pp_size") or 1)
+
     def weight_version(self) -> str:
         return str(self.info().get("weight_version"))
 

@@ -35,13 +35,21 @@ class Transport(Protocol):
 
 
 class WeightUpdate:
-    """An update that is open between a server's begin and end, where it has them (SGLang 0.5.21 and newer)."""
+    """An update that is open between a server's begin and end, where it has them (SGLang 0.5.21 and newer).
+
+    Not for an engine with pipeline stages: they take a request one after the other, the later ones when it is answered
+    already and its bucket is gone.
+    """
 
     def __init__(self) -> None:
         self._open: set[str] = set()
 
     def begin(self, engine: Engine) -> None:
         _ = engine.ranks  # asked here, where nothing was sent yet, and not at the first bucket
+        if engine.stages > 1:
+            raise EngineError(
+                f"it has {engine.stages} pipeline stages, which can't take an update in buckets: push from disk instead"
+            )
         try:
             if engine.begin_weight_update():
                 self._open.add(engine.url)

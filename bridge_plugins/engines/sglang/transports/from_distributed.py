@@ -67,10 +67,6 @@ class FromDistributed(WeightUpdate):
     def begin(self, engine: Engine) -> None:
         super().begin(engine)
         if engine.url not in self._groups:
-            if int(engine.server_info().get("pp_size") or 1) > 1:
-                raise EngineError(
-                    "SGLang's pipeline stages would join a group under the same ranks: push from disk instead"
-                )
             with self._joining:
                 self._groups[engine.url] = self._join(engine)
 
