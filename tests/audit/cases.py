@@ -79,7 +79,9 @@ def switch_on(folder: str, **environment: str) -> None:
     bridge_plugins.load()
     states = {name: status for name, status in patcher().status.items() if name.startswith("audit")}
     assert states["audit"].state.value == "applied", states
-    assert all(status.state.value in ("applied", "waiting", "not needed") for status in states.values()), states
+    assert all(status.state.value in ("applied", "waiting", "not needed") for status in states.values()), (
+        states
+    )
 
 
 def automatic_run(checkpoint: str, topology: dict[str, Any], folder: str, saved: str) -> dict[str, Any]:
