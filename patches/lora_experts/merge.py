@@ -5,6 +5,7 @@ Stock puts the adapter of the expert on *this* rank into the weights gathered fr
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from types import SimpleNamespace
 from typing import Any
@@ -77,9 +78,10 @@ def _merges_one_into_all(original: Any) -> str:
     """Let the function merge one expert's adapter into the weights of two: right code asks for the other's."""
     bridge = Watched()
     weights = {f"model.layers.0.mlp.experts.{number}.down_proj.weight": bridge.tensor() for number in (0, 1)}
-    original(
-        bridge, [SimpleNamespace(config=SimpleNamespace(num_moe_experts=2))], weights, [bridge.adapter()]
-    )
+    model = [SimpleNamespace(config=SimpleNamespace(num_moe_experts=2))]
+    # Older versions merge in a LoRA module of their own, which wants process groups: by then they would have asked.
+    with contextlib.suppress(AssertionError):
+        original(bridge, model, weights, [bridge.adapter()])
     return "" if bridge.asked_others else "found here: A"
 
 
