@@ -50,7 +50,7 @@ def push_to_nobody(broken: bool = False) -> str:
     from bridge_plugins.errors import PushError
 
     class Broken(Engine):
-        ranks = 1
+        ranks = stages = 1
 
         def begin_weight_update(self) -> bool:
             raise ValueError("no such thing")
