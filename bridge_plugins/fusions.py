@@ -5,6 +5,8 @@ Each field exists in some versions of Megatron Core only.
 
 from __future__ import annotations
 
+from typing import Any
+
 FUSIONS = (
     "gradient_accumulation_fusion",
     "bias_activation_fusion",
@@ -16,3 +18,10 @@ FUSIONS = (
     "persist_layer_norm",
     "cross_entropy_loss_fusion",
 )
+
+
+def switch_off(provider: Any) -> None:
+    """Set every one of them that `provider` has to False."""
+    for field in FUSIONS:
+        if hasattr(provider, field):
+            setattr(provider, field, False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bridge_plugins.fusions import FUSIONS
+from bridge_plugins.fusions import switch_off
 from bridge_plugins.patches import cpu
 from bridge_plugins.patches.cpu.provider import adapt
 from bridge_plugins.topology import Topology
@@ -51,12 +51,11 @@ def build(
         setattr(provider, field, value)
     provider.params_dtype = provider.pipeline_dtype = torch.bfloat16
     provider.bf16 = True
-    for field in FUSIONS:
-        # No weight depends on one, and what they need (apex, Transformer Engine) is not everywhere.
-        if hasattr(provider, field):
-            setattr(provider, field, False)
     if cpu.wanted():
         adapt(provider)
+    else:
+        # No weight depends on one, and what they need (apex, Transformer Engine) is not everywhere.
+        switch_off(provider)
     if fill is not None:
         provider.perform_initialization = False
     provider.initialize_model_parallel(seed=1)

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import httpx
 import torch
 from rich import box
 from rich.console import Console
@@ -66,7 +65,7 @@ def all_of_it(
     free_readback = _free()
     seconds |= _at_rest(export, repeats)
     if torch.cuda.is_available():  # it has no path for a CPU
-        seconds["SGLang's own checksum"] = _times(repeats + 1, lambda: _checksum(engine.url))
+        seconds["SGLang's own checksum"] = _times(repeats + 1, engine.checksum)
     last = comparisons[-1]
     return {
         "tensors": len(summary.records),
@@ -93,11 +92,6 @@ def _at_rest(export: Export, repeats: int) -> dict[str, list[float]]:
             repeats + 1, lambda: table.run(tensors).measured()
         )
     }
-
-
-def _checksum(url: str) -> None:
-    asked = httpx.post(f"{url}/weights_checker", json={"action": "checksum"}, timeout=300, trust_env=False)
-    asked.raise_for_status()
 
 
 def _drain(stream: Iterable[object]) -> None:
