@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch.distributed as dist
 
 from bridge_plugins.audit.rules import Witness
 from bridge_plugins.audit.rules.manifest import typical
 from bridge_plugins.audit.summary import Summary
-from bridge_plugins.errors import BridgePluginsError
-
-Result = TypeVar("Result")
 
 
 def witnesses(summary: Summary, group: Any) -> tuple[Witness, ...]:
@@ -34,20 +30,3 @@ def witnesses(summary: Summary, group: Any) -> tuple[Witness, ...]:
     tells = own.rank == reference.rank or own.digest != reference.digest
     dist.all_gather_object(whole, own if tells else replace(own, layers={}), group=group)
     return tuple(whole)
-
-
-def from_first_rank(act: Callable[[], Result], group: Any) -> Result:
-    """What `act` returns on the first rank, on every rank; its failure is raised on every rank."""
-    if not (dist.is_available() and dist.is_initialized()):
-        return act()
-    shared: list[Any] = [None, ""]
-    if dist.get_rank(group) == 0:
-        try:
-            shared[0] = act()
-        except Exception as error:  # the other ranks wait for our word
-            shared[1] = f"{type(error).__name__}: {error}"
-    dist.broadcast_object_list(shared, group=group, group_src=0)
-    if shared[1]:
-        raise BridgePluginsError(f"the first rank could not judge the version: {shared[1]}")
-    result: Result = shared[0]
-    return result

@@ -18,7 +18,8 @@ from bridge_plugins.audit.judge import judge, tell_sinks
 from bridge_plugins.audit.recording import Recording, Taken
 from bridge_plugins.audit.rules import Context, Rule, choose
 from bridge_plugins.audit.summary import Header, Summary, package_versions, summarize
-from bridge_plugins.errors import VetoError
+from bridge_plugins.errors import BridgePluginsError, VetoError
+from bridge_plugins.first_rank import on_first_rank
 from bridge_plugins.plugins import manager, patcher
 
 Item = TypeVar("Item", bound=tuple[Any, ...])
@@ -101,7 +102,9 @@ class WeightAudit:
             findings = judge(self._rules, summary, context)
             return findings, self._objection(summary, findings)
 
-        findings, objection = agreement.from_first_rank(decide, group)
+        findings, objection = on_first_rank(
+            decide, group, error_type=BridgePluginsError, what="the first rank could not judge the version: "
+        )
         summary = msgspec.structs.replace(summary, findings=findings)
         if rank == 0:  # the others hold the same
             tell_sinks(summary)

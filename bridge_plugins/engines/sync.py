@@ -12,7 +12,6 @@ from torch import Tensor
 from bridge_plugins.audit import Finding, Summary, WeightAudit, handover
 from bridge_plugins.audit.recording import Recording
 from bridge_plugins.audit.verdict import Verdict
-from bridge_plugins.engines.first_rank import on_first_rank
 from bridge_plugins.engines.label import label
 from bridge_plugins.engines.sglang.client import Engine, PauseMode
 from bridge_plugins.engines.sglang.fleet import Fleet, OnFailure
@@ -21,6 +20,7 @@ from bridge_plugins.engines.sglang.readback import Comparison
 from bridge_plugins.engines.sglang.transports import Transport
 from bridge_plugins.engines.verify import Verified, verify
 from bridge_plugins.errors import EngineError, PushError, UsageError
+from bridge_plugins.first_rank import on_first_rank
 from bridge_plugins.plugins import manager
 
 logger = logging.getLogger(__name__)
@@ -89,12 +89,16 @@ class WeightSync:
                 pushed = self._push(_stream_of(export))
             finally:
                 handover.stop(wire)
-            if changed := on_first_rank(lambda: _changed(summary, wire) if self.engines else "", self.group):
+            if changed := on_first_rank(
+                lambda: _changed(summary, wire) if self.engines else "", self.group, error_type=EngineError
+            ):
                 raise PushError(changed)
         else:
             pushed = self._push(self.audit.watch(_stream_of(export)))
             summary, findings = self.audit.finish(version, self.group, trained=trained)
-        verified, verdict = on_first_rank(lambda: self._conclude(pushed, summary, findings), self.group)
+        verified, verdict = on_first_rank(
+            lambda: self._conclude(pushed, summary, findings), self.group, error_type=EngineError
+        )
         return Synced(pushed, summary, verified.comparisons, verdict, verified.failed)
 
     def _audit_alone(

@@ -14,10 +14,10 @@ from rich.console import Console
 from bridge_plugins.audit import Expected, WeightAudit
 from bridge_plugins.audit.table import layer_table
 from bridge_plugins.audit.verdict import Verdict
-from bridge_plugins.engines.first_rank import on_first_rank
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sync import Synced, WeightSync
 from bridge_plugins.errors import EngineError
+from bridge_plugins.first_rank import on_first_rank
 from bridge_plugins.parity import Sample, compare, sample
 from bridge_plugins.parity.trainer import trainer_logprobs
 from bridge_plugins.patches import cpu
@@ -119,7 +119,7 @@ def _show_parity(console: Console, sync: WeightSync, trainer: model.Trainer, che
         prompts = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
         return sample(sync.engines[0], prompts, new_tokens=NEW_TOKENS)
 
-    samples = on_first_rank(ask_engine)
+    samples = on_first_rank(ask_engine, error_type=EngineError)
     console.print(str(compare(samples, trainer_logprobs(trainer.chunks, [one.tokens for one in samples]))))
 
 

@@ -8,22 +8,23 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-from bridge_plugins.errors import BridgePluginsError, EngineError
+from bridge_plugins.errors import BridgePluginsError
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
 
-def on_first_rank(act: Callable[[], Result], group: Any = None) -> Result:
+def on_first_rank(
+    act: Callable[[], Result], group: Any = None, *, error_type: type[BridgePluginsError], what: str = ""
+) -> Result:
     """Run `act` on rank 0 of `group`; every rank must call this, and gets what `act` returned there.
 
     Args:
         act: returns something that can be pickled.
         group: a CPU process group; None for the default group, if there is one.
-
-    Raises:
-        EngineError: on every rank, with what `act` raised.
+        error_type: raised on every rank, with what `act` raised.
+        what: stands before that in the message.
     """
     distributed = dist.is_available() and dist.is_initialized()
     shared: list[Any] = [None, ""]
@@ -38,6 +39,6 @@ def on_first_rank(act: Callable[[], Result], group: Any = None) -> Result:
     if distributed:
         dist.broadcast_object_list(shared, group=group, group_src=0)
     if shared[1]:
-        raise EngineError(shared[1])
+        raise error_type(what + shared[1])
     result: Result = shared[0]
     return result
