@@ -7,7 +7,7 @@ PYTEST    := $(PYTHON_IN) -m pytest
 DEMO_OPTIONS := $(foreach option,TP PP VPP CP EP ETP WORLD STAGES MODEL ENGINE_TP ENGINE_EP STEPS LEARNING_RATE BUCKET_MB FAULT PORT,\
 	$(if $(filter command,$(firstword $(origin $(option)))),--$(subst _,-,$(shell echo $(option) | tr A-Z a-z)) $($(option)))) $(if $(KEEP),--keep)
 
-.PHONY: setup demo test test-fast test-ci test-full lint bench clean
+.PHONY: setup demo test test-fast test-ci test-full faults lint bench clean
 
 setup:
 	@scripts/setup.sh
@@ -26,6 +26,9 @@ test-ci: setup lint
 
 test-full: setup
 	$(PYTEST) -m "ci or full"
+
+faults: setup
+	$(PYTHON_IN) scripts/faults.py
 
 lint: setup
 	$(PYTHON_IN) -m ruff check .

@@ -1,4 +1,5 @@
+from tests.faults.named import named
 from tests.stacks.models import checkpoint
 from tests.stacks.ranks import ranks
 
-__all__ = ["checkpoint", "ranks"]
+__all__ = ["checkpoint", "named", "ranks"]
