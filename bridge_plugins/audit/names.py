@@ -30,6 +30,7 @@ def is_adapter(name: str) -> bool:
     return ".lora_" in name or ".adapter." in name
 
 
+@lru_cache(1 << 17)
 def is_scale(name: str) -> bool:
     """A companion of a quantised weight."""
     return _SCALE.search(name) is not None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 # The first "<stack>.<number>." is the layer (model.layers.3., visual.blocks.0.); what follows is relative to it.
 _LAYER = re.compile(r"^(?P<layer>(?:[^.]+\.)*?(?:layers|blocks|h)\.(?P<number>\d+))\.(?P<inside>.+)$")
@@ -14,7 +14,8 @@ _EXPERT = re.compile(r"(?:^|\.)experts\.(\d+)\.")
 OUTSIDE = "outside layers"
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Where a tensor stands in its model.
 
     `layer` is ``model.layers.3`` or `OUTSIDE`; `inside` is the name relative to it, which is what makes "layer 5
@@ -26,10 +27,15 @@ class Place(NamedTuple):
     layer_number: int | None = None
     expert_number: int | None = None
 
-    @property
+    @cached_property
+    def stack(self) -> str:
+        """What its layers are numbered in: ``model.layers``; empty outside of layers."""
+        return self.layer.rpartition(".")[0]
+
+    @cached_property
     def layer_name(self) -> str:
         """``layer 3`` of the decoder; of any other stack with its name: ``visual.blocks layer 3``."""
-        stack = self.layer.rpartition(".")[0].removeprefix("model.").removeprefix("language_model.")
+        stack = self.stack.removeprefix("model.").removeprefix("language_model.")
         return f"layer {self.layer_number}" if stack == "layers" else f"{stack} layer {self.layer_number}"
 
     def __str__(self) -> str:
@@ -37,11 +43,11 @@ class Place(NamedTuple):
         where += [f"expert {self.expert_number}"] if self.expert_number is not None else []
         return " ".join([*where, self.inside])
 
-    @property
+    @cached_property
     def sort_key(self) -> tuple[int, str, int]:
         """Model order: what lies outside of layers first, then stack by stack, layer by layer."""
         number = -1 if self.layer_number is None else self.layer_number
-        return (self.layer_number is not None, self.layer.rpartition(".")[0], number)
+        return (self.layer_number is not None, self.stack, number)
 
 
 @lru_cache(1 << 17)  # a model's names are asked for again and again

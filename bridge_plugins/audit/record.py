@@ -9,7 +9,7 @@ import msgspec
 from bridge_plugins.fingerprint import Fingerprint
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """What was seen of one tensor in a stream.
 
     `lanes` is its fingerprint; `norm` the root of its sum of squares; `absmax` of its finite elements; `zeros` and

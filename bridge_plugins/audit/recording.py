@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bridge_plugins.audit.record import Record
 from bridge_plugins.fingerprint import FingerprintStream
+from bridge_plugins.fingerprint.pending import PendingFingerprints
 
 logger = logging.getLogger(__name__)
 
@@ -80,11 +84,7 @@ class Recording:
     def take(self) -> Taken:
         """Wait for the fingerprints, read them once, and start anew."""
         started = time.perf_counter()
-        read = zip(self._seen, self._fingerprints.read(), strict=True)
-        records = tuple(
-            Record.of(seen.name, seen.shape, seen.nbytes, fingerprint, seen.bucket, seen.contiguous)
-            for seen, fingerprint in read
-        )
+        records = tuple(_records(self._seen, self._fingerprints.pending()))
         times = Counter(record.name for record in records)
         repeated = tuple(name for name, count in times.items() if count > 1)
         again = set(repeated)
@@ -94,6 +94,22 @@ class Recording:
         taken = Taken(records, _manifest(records), repeated, conflicting, self._unread, self.partial, seconds)
         self._seen, self._unread, self.seconds = [], {}, 0.0
         return taken
+
+
+def _records(seen: list[Seen], pending: PendingFingerprints) -> Iterator[Record]:
+    """By columns: a model has tens of thousands of tensors, and its push waits."""
+    numbers = pending.measured()
+    columns = (
+        map(tuple, numbers.lanes.tolist()),
+        np.sqrt(numbers.sum_of_squares).tolist(),
+        numbers.absmax.tolist(),
+        numbers.counts[:, 0].tolist(),
+        numbers.counts[:, 1:3].sum(axis=1).tolist(),
+    )
+    for (name, shape, nbytes, bucket, contiguous), dtype, lanes, norm, absmax, zeros, nonfinite in zip(
+        seen, pending.dtypes, *columns, strict=True
+    ):
+        yield Record(name, shape, dtype, lanes, nbytes, norm, absmax, zeros, nonfinite, bucket, contiguous)
 
 
 def _manifest(records: tuple[Record, ...]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,8 @@ from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.errors import UsageError
-from bridge_plugins.fingerprint import VERSION, Digest, layer_term, tensor_term
+from bridge_plugins.fingerprint import VERSION, Digest, layer_term
+from bridge_plugins.fingerprint.rollup import roll_up, tensor_key
 
 SCHEMA = 2  #: 2 added what follows `fingerprint` in the header, and the findings; 1 is read as well
 
@@ -114,14 +115,16 @@ def summarize(header: Header, records: Iterable[Record]) -> Summary:
     """Roll records up: tensors to layers, layers to the model."""
     by_name = {record.name: record for record in records}
     grouped: dict[str, list[Record]] = {}
-    for name in sorted(by_name, key=lambda name: place_of(name).sort_key):
-        grouped.setdefault(place_of(name).layer, []).append(by_name[name])
-    digests = {layer: sum((_term(r) for r in members), Digest()) for layer, members in grouped.items()}
+    for name, record in by_name.items():
+        grouped.setdefault(place_of(name).layer, []).append(record)
+    grouped = dict(sorted(grouped.items(), key=lambda layer: place_of(layer[1][0].name).sort_key))
+    digests = {layer: _digest(members) for layer, members in grouped.items()}
     total = sum((layer_term(layer, digest) for layer, digest in digests.items()), Digest())
     layers = [_layer(layer, members, digests[layer]) for layer, members in grouped.items()]
     return Summary(header, str(total), layers, by_name)
 
 
+@lru_cache(1)
 def package_versions() -> dict[str, str]:
     """The versions of the packages that a stream depends on, for a header; those that are installed."""
     from importlib import metadata  # takes longer to import than a summary to read
@@ -142,18 +145,19 @@ def package_versions() -> dict[str, str]:
     return found
 
 
-def _term(record: Record) -> Digest:
-    return tensor_term(place_of(record.name).inside, record.dtype, record.shape, record.lanes)
+def _digest(members: list[Record]) -> Digest:
+    keys = [tensor_key(place_of(record.name).inside, record.dtype, record.shape) for record in members]
+    return roll_up(keys, [record.lanes for record in members])
 
 
 def _layer(name: str, members: list[Record], digest: Digest) -> LayerSummary:
     return LayerSummary(
         name=name,
         tensors=len(members),
-        elements=sum(math.prod(record.shape) for record in members),
-        nbytes=sum(record.nbytes for record in members),
-        norm=sum(record.norm**2 for record in members) ** 0.5,
-        absmax=max(record.absmax for record in members),
-        nonfinite=sum(record.nonfinite for record in members),
+        elements=sum([record.elements for record in members]),
+        nbytes=sum([record.nbytes for record in members]),
+        norm=sum([record.norm**2 for record in members]) ** 0.5,
+        absmax=max([record.absmax for record in members]),
+        nonfinite=sum([record.nonfinite for record in members]),
         digest=str(digest),
     )

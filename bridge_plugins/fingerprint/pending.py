@@ -38,11 +38,17 @@ class PendingFingerprints:
         self._results = results
         self._statistics = statistics
 
+    @property
+    def dtypes(self) -> list[str]:
+        """Of each part the dtype whose bits are taken, as in "bfloat16"."""
+        return [place.dtype for place in self._places]
+
     def measured(self) -> Measured:
         """Wait, and take the numbers to the host as arrays, one entry per part."""
         out = Measured.empty(len(self._places))
-        for indices, result in self._results:
-            out.put(indices, result())
+        if self._results:
+            order = np.concatenate([indices for indices, _ in self._results])
+            out.put(order, Measured.joined([result() for _, result in self._results]))
         return out
 
     def read(self) -> list[Fingerprint]:

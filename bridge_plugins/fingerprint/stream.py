@@ -71,6 +71,10 @@ class FingerprintStream:
 
     def read(self) -> list[Fingerprint]:
         """Wait, and take the fingerprints of all tensors added since the last read to the host, in order."""
+        return self.pending().read()
+
+    def pending(self) -> PendingFingerprints:
+        """What was added since the last read, not yet waited for."""
         members: dict[DeviceStream | Result, list[int]] = {}
         for index, source in enumerate(self._sources):
             members.setdefault(source, []).append(index)
@@ -80,4 +84,4 @@ class FingerprintStream:
         ]
         pending = PendingFingerprints(self._places, results, self._statistics)
         self._clear()
-        return pending.read()
+        return pending

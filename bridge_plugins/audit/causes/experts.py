@@ -10,7 +10,7 @@ from functools import cached_property
 from bridge_plugins.audit.causes.alike import Source, alike, alone
 from bridge_plugins.audit.causes.cause import Cause
 from bridge_plugins.audit.causes.numbers import renumbered
-from bridge_plugins.audit.causes.wording import kind, layers, stack_of
+from bridge_plugins.audit.causes.wording import kind, layers
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
 
@@ -62,5 +62,5 @@ def _layers_of(names: Iterable[str]) -> str:
     for name in names:
         place = place_of(name)
         assert place.layer_number is not None
-        numbers[stack_of(place)].add(place.layer_number)
+        numbers[place.stack].add(place.layer_number)
     return "; ".join(layers(stack, members) for stack, members in numbers.items())

@@ -11,7 +11,7 @@ from bridge_plugins.audit.causes.alike import Alike, Source, alike, alone
 from bridge_plugins.audit.causes.cause import Cause
 from bridge_plugins.audit.causes.lookup import bits
 from bridge_plugins.audit.causes.numbers import renumbered
-from bridge_plugins.audit.causes.wording import layers, stack_of
+from bridge_plugins.audit.causes.wording import layers
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
 
@@ -30,7 +30,7 @@ class LayerMoves:
             here, there = place_of(name), place_of(other).layer_number
             assert here.layer_number is not None
             assert there is not None
-            moved[stack_of(here), here.inside][here.layer_number] = there
+            moved[here.stack, here.inside][here.layer_number] = there
         for (stack, source), insides in self._joined(alike(moved)).items():
             total = len(self._numbers[stack])
             for told in renumbered(dict(source), total, layers(stack, [0]).removesuffix(" 0")):
@@ -79,7 +79,7 @@ class LayerMoves:
     def _numbers(self) -> dict[str, dict[int, set[str]]]:
         """stack → layer number → names inside, of the stacks in question."""
         found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for stack in {stack_of(place_of(name)) for name in self.owner}:
+        for stack in {place_of(name).stack for name in self.owner}:
             before = len(stack) + 1
             for name in self.reference:
                 if name.startswith(f"{stack}."):  # several times as fast as a look at each name's place

@@ -9,7 +9,7 @@ from bridge_plugins.audit.causes.cause import Cause
 from bridge_plugins.audit.causes.experts import ExpertMoves
 from bridge_plugins.audit.causes.layers import LayerMoves
 from bridge_plugins.audit.causes.siblings import siblings
-from bridge_plugins.audit.causes.wording import kind, stack_of, tensors, where
+from bridge_plugins.audit.causes.wording import kind, tensors, where
 from bridge_plugins.audit.place import Place, place_of
 from bridge_plugins.audit.record import Record
 
@@ -28,7 +28,7 @@ def moves(owner: Mapping[str, str], reference: Mapping[str, Record]) -> Iterator
 
 
 def _relation(here: Place, there: Place) -> str:
-    if here.layer_number is None or stack_of(here) != stack_of(there):
+    if here.layer_number is None or here.stack != there.stack:
         return "other"
     if here.inside == there.inside:
         return "layer"

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from bridge_plugins.audit.place import OUTSIDE, Place, place_of
+from bridge_plugins.audit.place import Place, place_of
 
 _EXPERT = re.compile(r"(?<=experts\.)\d+(?=\.)")
 _SHOWN = 3
@@ -55,11 +55,6 @@ def tensors(names: Iterable[str]) -> str:
     return f"{listed[0]} is" if len(listed) == 1 else f"{len(listed)} tensors ({listed[0]}, …) are"
 
 
-def stack_of(place: Place) -> str:
-    """The stack of layers a tensor stands in: ``model.layers``; empty outside of layers."""
-    return place.layer.rpartition(".")[0] if place.layer != OUTSIDE else ""
-
-
 def layers(stack: str, numbers: Iterable[int]) -> str:
     """``layers 0-3``; of another stack than the decoder's with its name."""
     short = stack.removeprefix("model.").removeprefix("language_model.")
@@ -75,7 +70,7 @@ def where(names: Iterable[str]) -> str:
         if place.layer_number is None:
             outside.append(name)
         else:
-            stacks[stack_of(place)][place.layer_number].add(place.expert_number)
+            stacks[place.stack][place.layer_number].add(place.expert_number)
     said = outside if len(outside) <= _SHOWN else [f"{len(outside)} tensors outside of layers"]
     for stack, experts in stacks.items():
         alike: dict[frozenset[int | None], list[int]] = defaultdict(list)

@@ -59,7 +59,7 @@ def _layers(names: Iterable[str]) -> Stacks:
     for name in names:
         place = place_of(name)
         if place.layer_number is not None:
-            found[place.layer.rpartition(".")[0]].add(place.layer_number)
+            found[place.stack].add(place.layer_number)
     return found
 
 

@@ -39,7 +39,7 @@ class Dtypes:
             )
             if not want or record.dtype == want:
                 continue
-            if not declared and _is_wider(record.dtype, want):
+            if not declared and is_wider(record.dtype, want):
                 if not is_often_wide(name):
                     wider[(record.dtype, want)].append(name)
             elif declared or not _is_quantised(name, record.dtype, summary):
@@ -56,7 +56,8 @@ class Dtypes:
             )  # fmt: skip
 
 
-def _is_wider(found: str, expected: str) -> bool:
+def is_wider(found: str, expected: str) -> bool:
+    """Whether a cast from dtype `expected` to `found` loses no bit, whatever the values; False for dtypes other than floats."""
     if found not in _BITS or expected not in _BITS:
         return False
     return all(have >= need for have, need in zip(_BITS[found], _BITS[expected], strict=True))

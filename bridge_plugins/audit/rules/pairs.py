@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer, count
@@ -100,9 +101,18 @@ def _fused(records: dict[str, Record]) -> dict[Kind, set[Kind]]:
     """By kind, the pairs of names that a member stands for, whether both came or one."""
     found: dict[Kind, set[Kind]] = defaultdict(set)
     for name in records:
-        match = _WORD.fullmatch(name)
-        if match is not None and not is_scale(name):  # a scale goes with its weight
-            before, word, after = match.groups()
-            one, other = _PARTNER[word]
-            found[one, other].add((f"{before}{one}{after}", f"{before}{other}{after}"))
+        if fused := _fused_pair(name):
+            kind, pair = fused
+            found[kind].add(pair)
     return found
+
+
+@lru_cache(1 << 17)  # a model's names are asked for version after version
+def _fused_pair(name: str) -> tuple[Kind, Kind] | None:
+    """The kind of fused pair that a name belongs to, and both names of it."""
+    match = _WORD.fullmatch(name)
+    if match is None or is_scale(name):  # a scale goes with its weight
+        return None
+    before, word, after = match.groups()
+    one, other = _PARTNER[word]
+    return (one, other), (f"{before}{one}{after}", f"{before}{other}{after}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from bridge_plugins.audit.finding import Finding
@@ -50,12 +50,13 @@ class Stats:
         for name, record in summary.records.items():
             place = place_of(name)
             if place.layer_number is not None and record.elements and not record.nonfinite:
-                stack = place.layer.rpartition(".")[0]
-                series[(stack, place.inside)].append((place.layer_number, record))
+                series[(place.stack, place.inside)].append((place.layer_number, record))
         odd: dict[str, list[str]] = defaultdict(list)
         for members in series.values():
             members.sort(key=lambda member: member[0])
             scales = [_scale(record) for _, record in members]
+            if max(scales) <= FACTOR * min(scales):
+                continue
             for at, (_, record) in enumerate(members):
                 around = scales[max(0, at - NEIGHBOURS) : at] + scales[at + 1 : at + 1 + NEIGHBOURS]
                 if len(around) >= ENOUGH and (what := _outside(scales[at], around)):
@@ -68,9 +69,11 @@ class Stats:
                 )  # fmt: skip
 
     def _twins(self, summary: Summary, context: Context) -> Iterator[Finding]:
+        records = summary.records
+        times = Counter(record.lanes for record in records.values())
         alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
-        for name, record in summary.records.items():
-            if record.elements >= FEW and not _is_constant(record):
+        for name, record in records.items():
+            if times[record.lanes] > 1 and record.elements >= FEW and not _is_constant(record):
                 alike[(record.lanes, record.dtype, record.shape)].append(name)
         pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
         for names in alike.values():
