@@ -27,6 +27,10 @@ class PushError(BridgePluginsError):
     """A push did not reach an engine whole; the engine's weight version has not been moved."""
 
 
+class BarrierError(BridgePluginsError):
+    """Ranks waited for others that did not come; rank 0's message names those."""
+
+
 class VetoError(BridgePluginsError):
     """A version was stopped before it was pushed: by a `before_push` hook, or by strict mode. Raised on every rank."""
 

@@ -1,6 +1,28 @@
-"""The same tokens through trainer and engine: how far apart their log probabilities are, and of which versions."""
+"""Trainer and engine on the same tokens; and two companions of a run: gradients by layer, and a barrier around logging."""
 
-from bridge_plugins.parity.engine import Sample, sample
-from bridge_plugins.parity.metrics import Parity, compare
+from __future__ import annotations
 
-__all__ = ["Parity", "Sample", "compare", "sample"]
+from typing import TYPE_CHECKING
+
+from bridge_plugins import lazy
+
+if TYPE_CHECKING:
+    from bridge_plugins.parity.barrier import LoggingBarrier
+    from bridge_plugins.parity.engine import Sample, sample
+    from bridge_plugins.parity.gradients import GradientAudit
+    from bridge_plugins.parity.metrics import Parity, compare
+
+__all__ = ["GradientAudit", "LoggingBarrier", "Parity", "Sample", "compare", "sample"]
+
+# The engine's side needs no torch.
+__getattr__ = lazy.names(
+    __name__,
+    {
+        "GradientAudit": "gradients",
+        "LoggingBarrier": "barrier",
+        "Parity": "metrics",
+        "Sample": "engine",
+        "compare": "metrics",
+        "sample": "engine",
+    },
+)
