@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bridge_plugins.audit.causes.cause import Cause
 from bridge_plugins.audit.causes.lookup import bits, look_up, owners
 from bridge_plugins.audit.causes.moves import moves
-from bridge_plugins.audit.causes.wording import tensors, where
+from bridge_plugins.audit.causes.wording import listed, tensors, where
 from bridge_plugins.audit.record import Record
 
 if TYPE_CHECKING:
@@ -82,4 +82,6 @@ def _unknown(wrong: Iterable[str], known: Set[str]) -> Iterator[Cause]:
         yield Cause(where(shared), f"{tensors(shared)} like several others of the reference", tuple(shared))
     names = [name for name in wrong if name not in known]
     if names:
-        yield Cause(where(names), f"{tensors(names)} unlike every tensor of the reference", tuple(names))
+        # Which kinds they are of tells which conversion to look at: q, k and v, or gate and up.
+        said = tensors(names) if len(names) == 1 else f"{len(names)} tensors ({listed(names)}) are"
+        yield Cause(where(names), f"{said} unlike every tensor of the reference", tuple(names))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from bridge_plugins.audit.causes.wording import where
 from bridge_plugins.audit.place import OUTSIDE, place_of
 
 
@@ -21,3 +22,13 @@ def count(names: tuple[str, ...], one: str = "", many: str = "") -> str:
     if len(names) == 1:
         return f"{names[0]} {one}".rstrip()
     return f"{len(names)} tensors ({names[0]}, …) {many}".rstrip()
+
+
+def at(names: Sequence[str]) -> str:
+    """Where these tensors stand: the one's place, or layers and experts of many."""
+    return str(place_of(names[0])) if len(names) == 1 else where(names)
+
+
+def are(names: Sequence[str]) -> str:
+    """``is`` after the place of one tensor, or how many there are: ``64 tensors (NAME, …) are``."""
+    return "is" if len(names) == 1 else count(tuple(names), many="are")

@@ -41,18 +41,27 @@ def leaf(name: str) -> str:
 
 def leaves(names: Iterable[str], each: str = "") -> str:
     """``gate_proj, up_proj`` for a few kinds of tensors, else how many tensors there are."""
-    listed = list(names)
-    kinds = sorted({kind(place_of(name)) for name in listed})
+    members = list(names)
+    kinds = sorted({kind(place_of(name)) for name in members})
     said = sorted({leaf(kind) for kind in kinds})
     if len(kinds) <= _SHOWN and len(said) == len(kinds):
         return ", ".join(said)
-    return f"{len(listed)} tensors{each}"
+    return f"{len(members)} tensors{each}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """``gate_proj, up_proj`` for a few kinds of tensors of layers, else the first name and that there are more."""
+    members = list(names)
+    kinds = {kind(place_of(name)) for name in members}
+    said = sorted({leaf(inside) for inside in kinds})
+    inside = all(place_of(name).layer_number is not None for name in members)
+    return ", ".join(said) if inside and len(said) == len(kinds) <= _SHOWN else f"{members[0]}, …"
 
 
 def tensors(names: Iterable[str]) -> str:
     """``NAME is``, or ``12 tensors (NAME, …) are``."""
-    listed = list(names)
-    return f"{listed[0]} is" if len(listed) == 1 else f"{len(listed)} tensors ({listed[0]}, …) are"
+    members = list(names)
+    return f"{members[0]} is" if len(members) == 1 else f"{len(members)} tensors ({members[0]}, …) are"
 
 
 def layers(stack: str, numbers: Iterable[int]) -> str:

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from bridge_plugins.audit.finding import Finding
+from bridge_plugins.audit.grouping import are, at
 from bridge_plugins.audit.names import is_often_wide, plain
-from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -31,6 +31,7 @@ class Dtypes:
 
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         wider: dict[tuple[str, str], list[str]] = defaultdict(list)
+        wrong: dict[tuple[str, str, str], list[str]] = defaultdict(list)
         for name, record in summary.records.items():
             declared = context.declared.dtype(name)
             source = context.expected.sources.get(plain(name)) if context.expected else None
@@ -44,10 +45,12 @@ class Dtypes:
                     wider[(record.dtype, want)].append(name)
             elif declared or not _is_quantised(name, record.dtype, summary):
                 whose = "is declared as" if declared else "the checkpoint has"
-                yield Finding(
-                    self.code, str(place_of(name)), f"is {record.dtype}, {whose} {want}",
-                    "a cast on the way loses bits", (name,), expected=want, found=record.dtype,
-                )  # fmt: skip
+                wrong[(record.dtype, whose, want)].append(name)
+        for (found, whose, want), names in wrong.items():
+            yield Finding(
+                self.code, at(names), f"{are(names)} {found}, {whose} {want}",
+                "a cast on the way loses bits", tuple(names), expected=want, found=found,
+            )  # fmt: skip
         for (found, want), names in wider.items():
             yield Finding(
                 self.code, "model", f"{len(names)} tensors are {found}, the checkpoint has {want}",
@@ -57,7 +60,7 @@ class Dtypes:
 
 
 def is_wider(found: str, expected: str) -> bool:
-    """Whether a cast from dtype `expected` to `found` loses no bit, whatever the values; False for dtypes other than floats."""
+    """Whether a cast from dtype `expected` to `found` loses no bit, whatever the values; False if one is no float."""
     if found not in _BITS or expected not in _BITS:
         return False
     return all(have >= need for have, need in zip(_BITS[found], _BITS[expected], strict=True))

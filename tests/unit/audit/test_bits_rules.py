@@ -45,6 +45,15 @@ def test_shape_sees_a_shard_and_padding() -> None:
     assert (finding.expected, finding.found) == ("[8, 16]", "[16, 16]")
 
 
+def test_shape_tells_of_one_kind_once_over_all_layers_and_experts() -> None:
+    cut = {n: t[:4] if "up_proj" in n else t[:, :8] if "down_proj" in n else t for n, t in weights().items()}
+    up, down = found(Shapes(), cut)
+    assert str(up).startswith(
+        "SHAPE layers 0-5 experts 0-3: 24 tensors (model.layers.0.mlp.experts.0.up_proj.weight, …) are [4, 16], "
+    )
+    assert (down.where, down.found, len(down.names)) == ("layers 0-5 experts 0-3", "[8, 8]", 24)
+
+
 def test_shape_judges_the_last_stage() -> None:
     padded = changed("lm_head.weight", lambda t: torch.cat([t, t]))
     cut = Context(expected=expected(weights()), wire=summary(weights(), stage="wire"))
@@ -74,7 +83,11 @@ def test_dtype_meets_a_declared_policy_exactly() -> None:
     # Trained in float32, sent as bfloat16: the checkpoint is bfloat16 too, only the declaration tells.
     declared = Declared(dtypes=(("*.mlp.gate.weight", "float32"),))
     context = Context(expected=expected(weights()), declared=declared)
-    assert len(found(Dtypes(), weights(), context)) == 6
+    (finding,) = found(Dtypes(), weights(), context)
+    assert len(finding.names) == 6
+    assert str(finding).startswith(
+        "DTYPE layers 0-5: 6 tensors (model.layers.0.mlp.gate.weight, …) are bfloat16, "
+    )
     wide = {n: t.float() if ".mlp.gate." in n else t for n, t in weights().items()}
     assert found(Dtypes(), wide, context) == []
 

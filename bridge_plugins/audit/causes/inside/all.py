@@ -10,11 +10,14 @@ from bridge_plugins.audit.causes.inside import (
     adapters,
     axes,
     cast,
+    elements,
     extent,
     fused_qkv,
     glued,
     plus_one,
     repeated,
+    reshaped,
+    scaled,
     shard_order,
     transposed,
 )
@@ -27,10 +30,13 @@ Hypothesis = Callable[[Case], str | None]
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
     cast.explain,
+    elements.explain,
     extent.explain,
+    reshaped.explain,
     glued.explain,
     transposed.explain,
     plus_one.explain,
+    scaled.explain,
     adapters.explain,
     repeated.explain,
     fused_qkv.explain,

@@ -28,8 +28,8 @@ def explain(case: Case) -> str | None:
 
 
 def _went_through(case: Case, narrow: str) -> bool:
-    """Both tensors have one dtype, and the right one's elements lose bits in a narrower one."""
-    if named(narrow).bits >= named(case.right.dtype).bits:
+    """Both tensors have one dtype, and the right one's elements lose bits in another that can't hold them."""
+    if narrow == case.right.dtype or named(narrow).bits > named(case.right.dtype).bits:
         return False
     wide = named(case.right.dtype).dtype
     return case.makes_wrong(lambda tensor: tensor.to(named(narrow).dtype).to(wide))
