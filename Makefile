@@ -7,7 +7,7 @@ PYTEST    := $(PYTHON_IN) -m pytest
 DEMO_OPTIONS := $(foreach option,TP PP VPP CP EP ETP WORLD STAGES MODEL ENGINE_TP ENGINE_EP STEPS LEARNING_RATE BUCKET_MB FAULT PORT,\
 	$(if $(filter command,$(firstword $(origin $(option)))),--$(subst _,-,$(shell echo $(option) | tr A-Z a-z)) $($(option)))) $(if $(KEEP),--keep)
 
-.PHONY: setup demo test test-fast test-ci test-full faults lint bench clean
+.PHONY: setup demo test test-fast test-ci test-full faults fuzz lint bench clean
 
 setup:
 	@scripts/setup.sh
@@ -29,6 +29,10 @@ test-full: setup
 
 faults: setup
 	$(PYTHON_IN) scripts/faults.py
+
+# More of the mutations that `make test-ci` tries a few of, on more topologies, each time others: make fuzz EXAMPLES=1000
+fuzz: setup
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),200) $(PYTEST) tests/faults/test_mutations.py --timeout 0
 
 lint: setup
 	$(PYTHON_IN) -m ruff check .

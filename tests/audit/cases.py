@@ -29,7 +29,8 @@ def clean_run(
 
     sizes = Topology(**{**topology, "stages": tuple(topology.get("stages", ()))})
     trainer = build(checkpoint, sizes, learning_rate=1e-6, kind=kind, **fields)
-    frozen = {"lora": ("*mlp*", "*norm*"), "frozen": ("*down_proj*",)}.get(kind, ())
+    # Of the rest of the model only the experts' bias moves: no optimizer has it.
+    frozen = {"lora": ("*mlp*.weight", "*norm*"), "frozen": ("*down_proj*",)}.get(kind, ())
     if declared_frozen:
         frozen = tuple(declared_frozen)
     audit = WeightAudit(

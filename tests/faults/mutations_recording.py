@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from bridge_plugins.topology import Topology
 Tensors = Mapping[str, Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is its own, and can be a key
 class Recorded:
     """A version as the bridge yielded it, in its order; the version before; and what each rank held of it."""
 
@@ -34,12 +34,17 @@ class Recorded:
     @cached_property
     def summary(self) -> Summary:
         """Of the version, judged by nobody."""
-        return summary_of(self.tensors)
+        return _summary("2", map(_record, self.tensors, self.tensors.values()))
 
     @cached_property
     def summary_before(self) -> Summary:
         """Of the version before."""
-        return summary_of(self.before, "1")
+        return _summary("1", map(_record, self.before, self.before.values()))
+
+    def summary_of(self, items: Sequence[tuple[str, Tensor]]) -> Summary:
+        """Of a stream in place of the version. What it has of the version itself isn't fingerprinted again."""
+        known, records = self.tensors, self.summary.records
+        return _summary("2", (records[n] if known.get(n) is t else _record(n, t) for n, t in items))
 
     @cached_property
     def expected(self) -> Expected:
@@ -47,6 +52,7 @@ class Recorded:
         sources = {name: Source(name, tuple(t.shape), _dtype(t)) for name, t in self.tensors.items()}
         return Expected("the checkpoint", sources, self.summary.records)
 
+    @cache  # noqa: B019 (as long as the tests run)
     def cast(self, dtype: torch.dtype) -> Recorded:
         """The same model in another dtype, with bits in every place that it has. What ranks held is left out."""
         if all(tensor.dtype is dtype for tensor in self.tensors.values()):
@@ -54,11 +60,11 @@ class Recorded:
         return Recorded(self.topology, _cast(self.tensors, dtype, 1), _cast(self.before, dtype, 2))
 
 
-def summary_of(tensors: Tensors, version: str = "2") -> Summary:
-    records = (
-        Record.of(name, tuple(tensor.shape), tensor.nbytes, fingerprint(tensor))
-        for name, tensor in tensors.items()
-    )
+def _record(name: str, tensor: Tensor) -> Record:
+    return Record.of(name, tuple(tensor.shape), tensor.nbytes, fingerprint(tensor))
+
+
+def _summary(version: str, records: Iterable[Record]) -> Summary:
     return summarize(Header("tiny", "", version), records)
 
 

@@ -27,7 +27,7 @@ BUILT_IN: tuple[Rule, ...] = (
 )  # fmt: skip
 
 #: Rules that judge the last stage present, and so wait for the wire where there is one.
-LAST_STAGE = frozenset({"SET", "SHAPE", "PAIR", "WIRE"})
+LAST_STAGE = frozenset({"SET", "SHAPE", "DTYPE", "PAIR", "WIRE"})
 
 
 def choose(chosen: Sequence[Rule | str] | None = None) -> tuple[Rule, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import are, at
 from bridge_plugins.audit.names import is_often_wide, plain
+from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -19,7 +20,7 @@ _BITS = {
 
 
 class Dtypes:
-    """A tensor in another dtype than was declared for it, or than the checkpoint has.
+    """A tensor in another dtype than was declared for it, or than the checkpoint has, yielded or sent.
 
     A declared dtype must be met exactly: that is how a router trained in float32 and sent as bfloat16 is seen.
     Without a declaration a narrower dtype is an error. A wider one loses nothing: it is allowed for what trainers
@@ -32,7 +33,11 @@ class Dtypes:
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         wider: dict[tuple[str, str], list[str]] = defaultdict(list)
         wrong: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-        for name, record in summary.records.items():
+        last = context.last(summary)
+        yielded = {plain(name): record.dtype for name, record in summary.records.items()}
+        sent = [record for name, record in last.records.items() if record.dtype != yielded.get(plain(name))]
+        for record in (*summary.records.values(), *sent):
+            name = record.name
             declared = context.declared.dtype(name)
             source = context.expected.sources.get(plain(name)) if context.expected else None
             want = declared or (
@@ -43,7 +48,7 @@ class Dtypes:
             if not declared and is_wider(record.dtype, want):
                 if not is_often_wide(name):
                     wider[(record.dtype, want)].append(name)
-            elif declared or not _is_quantised(name, record.dtype, summary):
+            elif declared or not _is_quantised(name, record.dtype, last):
                 whose = "is declared as" if declared else "the checkpoint has"
                 wrong[(record.dtype, whose, want)].append(name)
         for (found, whose, want), names in wrong.items():
@@ -51,12 +56,34 @@ class Dtypes:
                 self.code, at(names), f"{are(names)} {found}, {whose} {want}",
                 "a cast on the way loses bits", tuple(names), expected=want, found=found,
             )  # fmt: skip
+        for (found, was), names in _narrowed(sent, yielded, last).items():
+            yield Finding(
+                self.code, "model", f"{len(names)} tensors are yielded as {was} and sent as {found}",
+                "once they were trained, the cast loses bits: a router's choices change; declare what must stay wide",
+                tuple(names), severity="info", expected=was, found=found,
+            )  # fmt: skip
         for (found, want), names in wider.items():
             yield Finding(
                 self.code, "model", f"{len(names)} tensors are {found}, the checkpoint has {want}",
                 "nothing is lost, but more bytes travel, and an engine that holds less rounds them",
                 tuple(names), severity="info", expected=want, found=found,
             )  # fmt: skip
+
+
+def _narrowed(
+    sent: Iterable[Record], yielded: Mapping[str, str], last: Summary
+) -> dict[tuple[str, str], list[str]]:
+    """(dtype, the bridge's wider one) → what was cast between the bridge and the transport, and not quantised."""
+    narrowed: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for record in sent:
+        was = yielded.get(plain(record.name), record.dtype)
+        if (
+            was in _BITS
+            and not is_wider(record.dtype, was)
+            and not _is_quantised(record.name, record.dtype, last)
+        ):
+            narrowed[(record.dtype, was)].append(record.name)
+    return narrowed
 
 
 def is_wider(found: str, expected: str) -> bool:
