@@ -31,8 +31,8 @@ def parse(text: str) -> Source:
         return HfFolder.read(path)
     if _is_torch_dist(path):
         raise UsageError(
-            f"{path} is a torch_dist checkpoint, which can't be read without unpickling it: export it to a Hugging "
-            "Face folder with Megatron Bridge (AutoBridge.export_ckpt), and name that"
+            f"{path} is a torch_dist checkpoint, which can't be read without unpickling it: name the .summary.json that "
+            f"bridge-plugins convert has put in it, or make a Hugging Face folder: bridge-plugins convert {path} OUT"
         )
     if (path / "config.json").is_file():
         raise UsageError(f"{path} has a config and no *.safetensors: there are no weights to read")
