@@ -43,8 +43,9 @@ def handed_over(
         return
     number = next(_buckets) if one_call else None
     try:
+        listening = list(_open)
         for item in named_tensors():
-            for recording in _open:
+            for recording in listening:
                 recording.add(item, number, strided=strided)
     except Exception:
         logger.exception("what was handed to the transport could not be audited; the push goes on")

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from bridge_plugins.audit.record import Record
@@ -19,7 +20,7 @@ from bridge_plugins.fingerprint.pending import PendingFingerprints
 logger = logging.getLogger(__name__)
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True, gc=False):  # the garbage collector need not count them
     """What is known of a tensor at once, without waiting for its fingerprint."""
 
     name: str
@@ -58,6 +59,7 @@ class Recording:
     partial: str = ""
     seconds: float = 0.0
     _seen: list[Seen] = field(default_factory=list, init=False)
+    _shapes: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict, init=False)
     _unread: dict[str, str] = field(default_factory=dict, init=False)
     _fingerprints: FingerprintStream = field(default_factory=FingerprintStream, init=False)
 
@@ -75,7 +77,8 @@ class Recording:
             name, tensor = item[0], item[1]
             self._fingerprints.add(tensor)
             whole = strided or tensor.is_contiguous()
-            self._seen.append(Seen(str(name), tuple(tensor.shape), tensor.nbytes, bucket, whole))
+            shape = self._shapes.setdefault(tensor.shape, tuple(tensor.shape))  # a model has few
+            self._seen.append(Seen(str(name), shape, tensor.nbytes, bucket, whole))
         except Exception as error:  # an audit must not break the export that it watches
             logger.warning("%s could not be fingerprinted: %s: %s", name, type(error).__name__, error)
             self._unread[str(name)] = f"{type(error).__name__}: {error}"
@@ -106,10 +109,10 @@ def _records(seen: list[Seen], pending: PendingFingerprints) -> Iterator[Record]
         numbers.counts[:, 0].tolist(),
         numbers.counts[:, 1:3].sum(axis=1).tolist(),
     )
-    for (name, shape, nbytes, bucket, contiguous), dtype, lanes, norm, absmax, zeros, nonfinite in zip(
-        seen, pending.dtypes, *columns, strict=True
-    ):
-        yield Record(name, shape, dtype, lanes, nbytes, norm, absmax, zeros, nonfinite, bucket, contiguous)
+    for one, dtype, lanes, norm, absmax, zeros, nonfinite in zip(seen, pending.dtypes, *columns, strict=True):
+        yield Record(
+            one.name, one.shape, dtype, lanes, one.nbytes, norm, absmax, zeros, nonfinite, one.bucket, one.contiguous
+        )  # fmt: skip
 
 
 def _manifest(records: tuple[Record, ...]) -> str:

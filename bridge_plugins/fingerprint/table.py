@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 import numpy as np
 import torch
@@ -15,7 +14,16 @@ from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
 from bridge_plugins.fingerprint.readers import Reader, reader
 
-_kind = attrgetter("shape", "dtype", "device")
+
+def _kind(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device, tuple[int, ...]]:
+    return tensor.shape, tensor.dtype, tensor.device, tensor.stride()
+
+
+def _distinct(tensors: Sequence[Tensor]) -> tuple[list[Tensor], NDArray[np.int64]]:
+    """Each tensor once, and of every entry its number among them."""
+    identities = np.fromiter(map(id, tensors), np.int64, len(tensors))
+    _, first, number = np.unique(identities, return_index=True, return_inverse=True)
+    return [tensors[index] for index in first], number
 
 
 class FingerprintTable:
@@ -32,8 +40,9 @@ class FingerprintTable:
         blocks = [resolve(part) for part in parts]
         self._statistics = statistics
         tensors = [part.tensor for part in parts]
-        self._kinds = list(map(_kind, tensors))
-        self._strides = list(map(Tensor.stride, tensors))
+        kinds = list(map(_kind, tensors))
+        self._numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+        self._kinds = np.array([self._numbers[kind] for kind in kinds], np.int64)
         offsets = [_offset(tensor, block) for tensor, block in zip(tensors, blocks, strict=True)]
         self._offsets = np.array([offset or 0 for offset in offsets], np.int64)
         self._places = [Place.of(block) for block in blocks]
@@ -53,10 +62,13 @@ class FingerprintTable:
 
         Raises ValueError if a tensor's shape, strides, dtype or device isn't what the table was made for.
         """
-        # By columns: a model has tens of thousands of tensors.
-        if list(map(_kind, tensors)) != self._kinds or list(map(Tensor.stride, tensors)) != self._strides:
+        # By columns: a model has tens of thousands of tensors, and an engine as many parts of a few hundred.
+        distinct, number = _distinct(tensors)
+        kinds = np.array([self._numbers.get(_kind(tensor), -1) for tensor in distinct], np.int64)
+        if not np.array_equal(kinds[number], self._kinds):
             raise ValueError(self._misfit(tensors))
-        addresses = np.fromiter(map(Tensor.data_ptr, tensors), np.int64, len(tensors)) + self._offsets
+        pointers = np.fromiter(map(Tensor.data_ptr, distinct), np.int64, len(distinct))
+        addresses = pointers[number] + self._offsets
         queued = [
             (indices, read(addresses[indices], [tensors[index] for index in indices]))
             for indices, read in self._readers
@@ -66,10 +78,10 @@ class FingerprintTable:
     def _misfit(self, tensors: Sequence[Tensor]) -> str:
         if len(tensors) != len(self._kinds):
             return f"{len(tensors)} tensors for a table of {len(self._kinds)} parts"
-        now = [(*_kind(tensor), tensor.stride()) for tensor in tensors]
-        made = [(*kind, stride) for kind, stride in zip(self._kinds, self._strides, strict=True)]
-        index = next(index for index, (a, b) in enumerate(zip(now, made, strict=True)) if a != b)
-        (*is_now, stride), (*was, old_stride) = now[index], made[index]
+        known = list(self._numbers)
+        both = ((_kind(tensor), known[number]) for tensor, number in zip(tensors, self._kinds, strict=True))
+        index, now, made = next((index, a, b) for index, (a, b) in enumerate(both) if a != b)
+        (*is_now, stride), (*was, old_stride) = now, made
         return (
             f"tensor {index} is now {is_now[0]} {is_now[1]} on {is_now[2]} with strides {stride}; the table was "
             f"made for {was[0]} {was[1]} on {was[2]} with strides {old_stride}"

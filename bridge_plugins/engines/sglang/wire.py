@@ -10,11 +10,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, ClassVar
 
 import torch
 import torch.multiprocessing.reductions  # registers with ForkingPickler how tensors travel between processes
@@ -40,6 +38,12 @@ class FlattenedTensorMetadata:
     numel: int
 
 
+# The last protocol that spells a class in plain text, without lengths or frames around it.
+_PROTOCOL = 3
+_OUR_CLASS = f"{FlattenedTensorMetadata.__module__}\n{FlattenedTensorMetadata.__qualname__}\n".encode()
+_SGLANGS_CLASS = b"sglang.srt.weight_sync.tensor_bucket\nFlattenedTensorMetadata\n"
+
+
 class Bucket:
     """Named tensors in one buffer of bytes. The buffer outlives the tensors that were put in."""
 
@@ -53,9 +57,10 @@ class Bucket:
                 FlattenedTensorMetadata(name, tensor.shape, tensor.dtype, start, end, tensor.nbytes)
             )
         self.bytes = torch.zeros(end, dtype=torch.uint8, device=named_tensors[0][1].device)
-        for (_, target), (_, tensor) in zip(self.tensors(), named_tensors, strict=True):
-            target.copy_(tensor)
-        handed_over(self.tensors)
+        held = self.tensors()
+        # In a few launches, however many tensors there are.
+        torch._foreach_copy_([target for _, target in held], [tensor for _, tensor in named_tensors])
+        handed_over(lambda: held)
 
     def tensors(self) -> list[tuple[str, Tensor]]:
         """What lies in the buffer, by name: views of its bytes."""
@@ -68,26 +73,11 @@ class Bucket:
         """The bucket for one rank of an engine. Each rank needs one of its own: a handle is read once."""
         buffer = io.BytesIO()
         with _shared_by_name(self.bytes.device):
-            _Pickler(buffer).dump({"flattened_tensor": self.bytes, "metadata": self.metadata})
-        return base64.b64encode(buffer.getvalue()).decode()
-
-
-class _Pickler(pickle._Pickler):
-    """Writes `FlattenedTensorMetadata` as an object of SGLang's class, named and not imported."""
-
-    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=4)
-        self.dispatch_table = ForkingPickler(io.BytesIO()).dispatch_table
-
-    def _save_metadata(self, metadata: FlattenedTensorMetadata) -> None:
-        self.write(pickle.GLOBAL + b"sglang.srt.weight_sync.tensor_bucket\nFlattenedTensorMetadata\n")  # type: ignore[attr-defined]
-        self.write(pickle.EMPTY_TUPLE + pickle.NEWOBJ)  # type: ignore[attr-defined]
-        self.save(vars(metadata))  # type: ignore[attr-defined]
-        self.write(pickle.BUILD)  # type: ignore[attr-defined]
-
-    dispatch[FlattenedTensorMetadata] = _save_metadata
+            ForkingPickler(buffer, _PROTOCOL).dump(
+                {"flattened_tensor": self.bytes, "metadata": self.metadata}
+            )
+        # The class is spelled once, before any name that could look like it.
+        return base64.b64encode(buffer.getvalue().replace(_OUR_CLASS, _SGLANGS_CLASS, 1)).decode()
 
 
 @contextlib.contextmanager
