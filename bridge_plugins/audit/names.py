@@ -14,6 +14,8 @@ _DERIVED = re.compile(
 _SCALE = re.compile(
     r"(?:_scale_inv|_scale|_scale_2|_zero_point|_global_scale|\.scale|\.scales|\.input_scale)$"
 )
+_LORA = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_[AB](?:\.default)?(?:\.weight)?")
+_FUSED = re.compile(r"\.(?:qkv|gate_up)_proj$")
 # May be held and sent wider than the checkpoint has them: nothing is lost.
 _OFTEN_WIDE = re.compile(
     r"(?:\.gate\.weight|\.router(?:\.\w+)*|e_score_correction_bias|expert_bias|\.A_log|\.dt_bias|norm\d*\.\w+)$"
@@ -28,6 +30,20 @@ def is_derived(name: str) -> bool:
 def is_adapter(name: str) -> bool:
     """A tensor of an adapter that travels on its own beside the base model."""
     return ".lora_" in name or ".adapter." in name
+
+
+def owners_of_adapter(name: str) -> tuple[str, ...]:
+    """Names that the weight of a LoRA adapter may have in the checkpoint; none for a name of another kind."""
+    match = _LORA.fullmatch(name)
+    if match is None:
+        return ()
+    # Engines take adapters of what they fuse; of stacked experts they don't.
+    parts = (
+        [match[1]]
+        if ".experts." in match[1]
+        else [_FUSED.sub(f".{part}_proj", match[1]) for part in ("q", "gate")]
+    )
+    return tuple(owner for part in parts for owner in (part, f"{part}.weight"))
 
 
 @lru_cache(1 << 17)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from bridge_plugins.audit.rules.coverage import Coverage
 from bridge_plugins.audit.rules.delta import Delta
@@ -20,6 +22,8 @@ from bridge_plugins.audit.rules.version import Version
 from bridge_plugins.audit.rules.wire import Wire
 from bridge_plugins.errors import UsageError
 from bridge_plugins.plugins import manager
+
+logger = logging.getLogger(__name__)
 
 #: Names before bits: a wrong name makes every digest agree on the wrong tensor.
 BUILT_IN: tuple[Rule, ...] = (
@@ -43,8 +47,12 @@ def choose(chosen: Sequence[Rule | str] | None = None) -> tuple[Rule, ...]:
         named = os.environ.get("BRIDGE_AUDIT_RULES", "")
         chosen = [word.strip() for word in named.split(",") if word.strip()] or None
     known = {rule.code: rule for rule in BUILT_IN}
-    for rules in manager().hook.audit_rules():
-        known.update({rule.code: rule for rule in rules})
+    for implementation in manager().hook.audit_rules.get_hookimpls():
+        try:
+            rules = cast("Iterable[Rule]", implementation.function())
+            known.update({rule.code: rule for rule in rules})
+        except Exception:  # one plugin's fault must not stop the run, nor the other rules
+            logger.exception("plugin %s gave no rules; the others judge", implementation.plugin_name)
     if chosen is None:
         return tuple(known.values())
     if unknown := [rule for rule in chosen if isinstance(rule, str) and rule not in known]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from bridge_plugins.audit.diagnosis import diagnose
 from bridge_plugins.audit.finding import Finding
+from bridge_plugins.audit.names import plain
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -27,7 +28,7 @@ class Hash:
         reference = context.expected.records
         wrong = {
             name: record
-            for name, record in summary.records.items()
+            for name, record in ((plain(name), record) for name, record in summary.records.items())
             if name in reference
             and (record.dtype, record.shape) == (reference[name].dtype, reference[name].shape)
             and record.lanes != reference[name].lanes

@@ -14,6 +14,7 @@ from bridge_plugins.audit.names import (
     is_output_layer,
     is_prediction,
     is_scale,
+    owners_of_adapter,
     plain,
     weights_of_scale,
 )
@@ -26,8 +27,8 @@ class NameSet:
 
     Sees a layer, an expert or a buffer that never came, and one that came under another's name if that left a gap.
     Cannot see two layers exchanged: the names are all there (that is HASH's). Derived buffers, tied output layers,
-    scales beside quantised weights, adapters and declared unmapped names are neither missing nor unexpected. Of a partial
-    export nothing is missing.
+    scales beside quantised weights, adapters of weights and declared unmapped names are neither missing nor unexpected. Of
+    a partial export nothing is missing.
     """
 
     code = "SET"
@@ -47,10 +48,9 @@ class NameSet:
         if expected.tied:
             missing = {n for n in missing if not is_output_layer(n)}
             unexpected = {n for n in unexpected if not is_output_layer(n)}
+        adapters = {n for n in unexpected if is_adapter(n)}
         unexpected = {
-            n
-            for n in unexpected
-            if not is_adapter(n) and not (is_scale(n) and should & set(weights_of_scale(n)))
+            n for n in unexpected - adapters if not (is_scale(n) and should & set(weights_of_scale(n)))
         }
         if not last.header.partial:
             yield from self._missing(missing, came, expected, context)
@@ -59,6 +59,20 @@ class NameSet:
                 self.code, layer, f"{count(names)} came that {expected.origin} does not have",
                 "compare the bridge's mapping with the checkpoint's index", names,
                 expected="absent", found="present",
+            )  # fmt: skip
+        yield from self._strange(adapters, should, expected)
+
+    def _strange(self, adapters: set[str], should: set[str], expected: Expected) -> Iterable[Finding]:
+        if any(
+            is_adapter(name) for name in should
+        ):  # adapters of a version before: no checkpoint to hold them against
+            return
+        strange = [n for n in adapters if (owners := owners_of_adapter(n)) and should.isdisjoint(owners)]
+        for layer, names in by_layer(strange).items():
+            yield Finding(
+                self.code, layer, f"{count(names, 'is an adapter', 'are adapters')} of what {expected.origin} does not have",
+                "an engine that finds adapters by the checkpoint's names refuses or skips it: export them one by one", names,
+                severity="warning", expected="an adapter of a weight", found="an adapter of none",
             )  # fmt: skip
 
     def _missing(

@@ -44,7 +44,7 @@ def test_set_names_what_never_came_and_what_came_uncalled_for() -> None:
     ("tensors", "truth", "fields", "declared"),
     [
         # What frameworks send beside the model.
-        ({**weights(), "model.layers.0.self_attn.q_proj.lora_A.weight": torch.ones(4)}, weights(), {}, Declared()),
+        ({**weights(), "model.layers.0.self_attn.q_a_proj.lora_A.weight": torch.ones(4)}, weights(), {}, Declared()),
         ({**weights(), "model.layers.0.self_attn.attn.k_scale": torch.ones(1)}, weights(), {}, Declared()),
         # The index lists the output layer of a tied model, or the stream has it although the index doesn't.
         (without("lm_head"), weights(), {"tied": True}, Declared()),
