@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bridge_plugins.engines.sglang.readback import Comparison
     from bridge_plugins.names.context import NameContext
     from bridge_plugins.names.param_name import ParamName
+    from bridge_plugins.parity.report import ParityReport
+    from bridge_plugins.parity.scores import Scores
     from bridge_plugins.patching import Patch
 
 PROJECT = "bridge_plugins"
@@ -87,4 +89,12 @@ def after_push(verdict: Verdict, comparisons: Sequence[Comparison]) -> None:
     """See what became of a version that was pushed: the verdict, and what each engine serves that could be asked.
 
     Called by ``WeightSync`` on the first rank, after labels were given. An exception is logged, not raised.
+    """
+
+
+@hookspec
+def after_parity(report: ParityReport, scores: Scores) -> None:
+    """See how far each engine's log probabilities are from the trainer's, and the trainer's own of those tokens.
+
+    Called by ``ParityProbe`` on the first rank. An exception is logged, not raised.
     """

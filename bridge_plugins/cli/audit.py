@@ -6,6 +6,7 @@ import typer
 
 from bridge_plugins.cli import exits
 from bridge_plugins.cli.commands.diff import diff
+from bridge_plugins.cli.commands.parity import parity
 from bridge_plugins.cli.commands.preflight import preflight
 from bridge_plugins.cli.commands.show import show
 from bridge_plugins.cli.commands.summary import summary
@@ -24,7 +25,7 @@ def audit() -> None:
     """Audit the weights that Megatron Bridge hands to a rollout engine."""
 
 
-for command in (preflight, summary, show, diff, verify):
+for command in (preflight, summary, show, diff, verify, parity):
     app.command()(command)
 
 

@@ -8,11 +8,26 @@ from bridge_plugins import lazy
 
 if TYPE_CHECKING:
     from bridge_plugins.parity.barrier import LoggingBarrier
-    from bridge_plugins.parity.engine import Sample, sample
+    from bridge_plugins.parity.engine import sample, score
     from bridge_plugins.parity.gradients import GradientAudit
     from bridge_plugins.parity.metrics import Parity, compare
+    from bridge_plugins.parity.probe import ParityProbe
+    from bridge_plugins.parity.report import ParityReport
+    from bridge_plugins.parity.scores import Scored, Scores, read_scores
 
-__all__ = ["GradientAudit", "LoggingBarrier", "Parity", "Sample", "compare", "sample"]
+__all__ = [
+    "GradientAudit",
+    "LoggingBarrier",
+    "Parity",
+    "ParityProbe",
+    "ParityReport",
+    "Scored",
+    "Scores",
+    "compare",
+    "read_scores",
+    "sample",
+    "score",
+]
 
 # The engine's side needs no torch.
 __getattr__ = lazy.names(
@@ -21,8 +36,13 @@ __getattr__ = lazy.names(
         "GradientAudit": "gradients",
         "LoggingBarrier": "barrier",
         "Parity": "metrics",
-        "Sample": "engine",
+        "ParityProbe": "probe",
+        "ParityReport": "report",
+        "Scored": "scores",
+        "Scores": "scores",
         "compare": "metrics",
+        "read_scores": "scores",
         "sample": "engine",
+        "score": "engine",
     },
 )

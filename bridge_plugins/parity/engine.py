@@ -1,49 +1,59 @@
-"""What the engine says: it continues prompts, and gives the log probability of every token, its own and the prompt's."""
+"""What an engine says: it continues prompts, or takes sequences as they are, and scores every token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from bridge_plugins.engines.sglang.client import Engine
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One sequence: prompt and sampled tokens, the engine's log probabilities of tokens 1…, and the versions served.
-
-    ``logprobs[i]`` belongs to ``tokens[i + 1]`` (the first token has none).
-    """
-
-    tokens: tuple[int, ...]
-    prompt_length: int
-    logprobs: tuple[float, ...]
-    versions: tuple[str, ...]
+from bridge_plugins.parity.scores import Scored
 
 
 def sample(
     engine: Engine, prompts: Sequence[Sequence[int]], *, new_tokens: int, temperature: float = 1.0
-) -> list[Sample]:
+) -> list[Scored]:
     """Let `engine` continue each prompt (token numbers) by `new_tokens` tokens."""
-    replies = engine.generate(
-        input_ids=[list(prompt) for prompt in prompts],
-        sampling_params={"temperature": temperature, "max_new_tokens": new_tokens, "ignore_eos": True},
+    replies = _generate(
+        engine, prompts, {"temperature": temperature, "max_new_tokens": new_tokens, "ignore_eos": True}
+    )
+    return [_scored(prompt, reply, len(prompt)) for prompt, reply in zip(prompts, replies, strict=True)]
+
+
+def score(engine: Engine, sequences: Sequence[Scored]) -> list[Scored]:
+    """Let `engine` score the tokens of `sequences`, and none of its own."""
+    # Servers want to sample one token at least.
+    replies = _generate(engine, [one.tokens for one in sequences], {"temperature": 0.0, "max_new_tokens": 1})
+    return [
+        _scored(one.tokens, reply, one.prompt_length, sampled=False)
+        for one, reply in zip(sequences, replies, strict=True)
+    ]
+
+
+def _generate(engine: Engine, inputs: Sequence[Sequence[int]], sampling: dict[str, Any]) -> Any:
+    return engine.generate(
+        input_ids=[list(tokens) for tokens in inputs],
+        sampling_params=sampling,
         return_logprob=True,
         logprob_start_len=0,
+        top_logprobs_num=1,
     )
-    samples = []
-    for prompt, reply in zip(prompts, replies, strict=True):
-        facts = reply["meta_info"]
-        given = [entry[0] for entry in facts["input_token_logprobs"][1:]]
-        sampled = [entry[0] for entry in facts["output_token_logprobs"]]
-        tokens = [entry[1] for entry in facts["output_token_logprobs"]]
-        spans = facts.get("weight_versions") or [{"version": facts.get("weight_version")}]
-        samples.append(
-            Sample(
-                (*prompt, *tokens),
-                len(prompt),
-                (*given, *sampled),
-                tuple(str(span["version"]) for span in spans),
-            )
-        )
-    return samples
+
+
+def _scored(given: Sequence[int], reply: Any, prompt_length: int, *, sampled: bool = True) -> Scored:
+    facts = reply["meta_info"]
+    # The first token has no log probability. An entry is (log probability, token, text or None).
+    entries = facts["input_token_logprobs"][1:]
+    likeliest = facts["input_top_logprobs"][1:]
+    tokens = list(given)
+    if sampled:
+        entries = [*entries, *facts["output_token_logprobs"]]
+        likeliest = [*likeliest, *facts["output_top_logprobs"]]
+        tokens += [entry[1] for entry in facts["output_token_logprobs"]]
+    spans = facts.get("weight_versions") or [{"version": facts.get("weight_version")}]
+    return Scored(
+        tuple(tokens),
+        prompt_length,
+        tuple(entry[0] for entry in entries),
+        tuple(top[0][1] for top in likeliest),
+        tuple(str(span["version"]) for span in spans),
+    )

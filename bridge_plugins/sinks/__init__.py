@@ -1,6 +1,7 @@
-"""Where audited versions are told: ``BRIDGE_AUDIT_SINKS=json,log,tensorboard,wandb``. Off unless asked for.
+"""Where audited versions are told, and parity: ``BRIDGE_AUDIT_SINKS=json,log,tensorboard,wandb``. Off unless asked for.
 
-A sink is a function of a summary and its findings. One of your own is a plugin with the hook `audit_finished`.
+A sink is a module with `tell` and `tell_parity`. One of your own is a plugin with the hooks `audit_finished` and
+`after_parity`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ import functools
 import importlib
 import logging
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from bridge_plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from bridge_plugins.audit.finding import Finding
     from bridge_plugins.audit.summary import Summary
-
-    Sink = Callable[[Summary, list[Finding]], None]
+    from bridge_plugins.parity.report import ParityReport
+    from bridge_plugins.parity.scores import Scores
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +29,20 @@ _SINKS = {"json": "json_file", "log": "log_line", "tensorboard": "tensorboard", 
 @hookimpl
 def audit_finished(summary: Summary, findings: list[Finding]) -> None:
     """Tell the sinks that the environment asks for."""
+    _tell("tell", summary, findings)
+
+
+@hookimpl
+def after_parity(report: ParityReport, scores: Scores) -> None:
+    """Tell the sinks that the environment asks for."""
+    _tell("tell_parity", report, scores)
+
+
+def _tell(call: str, *arguments: Any) -> None:
     for name in _asked():
         try:
-            _sink(name)(summary, findings)
+            if sink := _sink(name):
+                getattr(sink, call)(*arguments)
         except Exception:  # one sink must not starve the others
             logger.exception("sink %s failed; the run goes on", name)
 
@@ -41,13 +53,12 @@ def _asked() -> list[str]:
 
 
 @functools.cache
-def _sink(name: str) -> Sink:
-    """The sink of that name; one that does nothing, and says so once, where it can't be had."""
+def _sink(name: str) -> ModuleType | None:
+    """The sink of that name; None, which is said once, where it can't be had."""
     try:
-        tell: Sink = importlib.import_module(f"bridge_plugins.sinks.{_SINKS[name]}").tell
-        return tell
+        return importlib.import_module(f"bridge_plugins.sinks.{_SINKS[name]}")
     except KeyError:
         logger.warning("there is no sink %s; known are %s", name, ", ".join(_SINKS))
     except ImportError as error:
         logger.warning("sink %s is left out: %s", name, error)
-    return lambda summary, findings: None  # noqa: ARG005
+    return None

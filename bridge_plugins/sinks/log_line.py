@@ -1,4 +1,4 @@
-"""One line for each version in the log."""
+"""One line for each version in the log, and one for its parity with each engine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections import Counter
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.summary import Summary
+from bridge_plugins.parity.report import ParityReport
+from bridge_plugins.parity.scores import Scores
 
 logger = logging.getLogger(__name__)
 
@@ -23,3 +25,10 @@ def tell(summary: Summary, findings: list[Finding]) -> None:
         summary.digest[:16], kinds["error"], kinds["warning"], header.seconds,
         f" partial={header.partial!r}" if header.partial else "",
     )  # fmt: skip
+
+
+def tell_parity(report: ParityReport, scores: Scores) -> None:  # noqa: ARG001 (too long for a line)
+    """Log it at level INFO, or WARNING if something was found."""
+    level = logging.WARNING if report.findings else logging.INFO
+    for url, parity in report.engines.items():
+        logger.log(level, "parity version=%s engine=%s %s", report.version, url, parity)

@@ -1,4 +1,4 @@
-"""A version as numbers to plot: findings, drift by layer, seconds spent."""
+"""A version as numbers to plot: findings, drift by layer, seconds spent, and parity with the engine farthest off."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.summary import Summary
+from bridge_plugins.parity.report import ParityReport
 
 
 class Scalars:
@@ -34,4 +35,20 @@ class Scalars:
         for name, norm in self._norms[stage].items():
             if before.get(name):
                 values[f"audit/{stage}/drift/{name}"] = abs(norm - before[name]) / before[name]
-        return int(version) if version.isdigit() else self._told, values
+        return self._step(version), values
+
+    def of_parity(self, report: ParityReport) -> tuple[int, dict[str, float]]:
+        """``(step, {tag: value})``, with the worst of all engines."""
+        all_of = list(report.engines.values())
+        values = {
+            "parity/max_abs": max(one.max_abs for one in all_of),
+            "parity/mean_abs": max(one.mean_abs for one in all_of),
+            "parity/kl_k1": max((one.kl_k1 for one in all_of), key=abs),
+            "parity/kl_k3": max(one.kl_k3 for one in all_of),
+            "parity/greedy": min(one.greedy for one in all_of),
+            "parity/mixed_versions": float(sum(one.mixed for one in all_of)),
+        }
+        return self._step(report.version), values
+
+    def _step(self, version: str) -> int:
+        return int(version) if version.isdigit() else self._told

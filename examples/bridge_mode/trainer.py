@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence
@@ -11,15 +12,14 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 
-from bridge_plugins.audit import Expected, WeightAudit
+from bridge_plugins.audit import Expected, Finding, WeightAudit
 from bridge_plugins.audit.table import layer_table
 from bridge_plugins.audit.verdict import Verdict
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sync import Synced, WeightSync
 from bridge_plugins.errors import EngineError
-from bridge_plugins.first_rank import on_first_rank
-from bridge_plugins.parity import Sample, compare, sample
-from bridge_plugins.parity.trainer import trainer_logprobs
+from bridge_plugins.parity import ParityProbe
+from bridge_plugins.parity.reference import tokenize
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import Topology
 from examples.bridge_mode import faults, model, training
@@ -27,7 +27,6 @@ from examples.bridge_mode.messages import Outcome, Settings
 from examples.bridge_mode.rank import as_rank
 
 PROMPTS = ("Alice was beginning to", "There was nothing so very", "Down, down, down.", "The rabbit-hole went")
-NEW_TOKENS = 16
 
 
 def run(settings: Settings, console: Console) -> Outcome:
@@ -55,6 +54,9 @@ def run(settings: Settings, console: Console) -> Outcome:
         audit, [engine_type(settings.url)] if rank == 0 else [], bucket_bytes=settings.bucket_bytes
     )
 
+    prompts = tokenize(checkpoint, PROMPTS) if rank == 0 else []
+    probe = ParityProbe(trainer.chunks, prompts, sync.engines)
+
     def push(version: str, *, trained: bool) -> Synced:
         stream = trainer.bridge.export_hf_weights(trainer.chunks, show_progress=False)
         synced = sync.push(faults.break_stream(settings.fault, stream), version, trained=trained)
@@ -63,17 +65,24 @@ def run(settings: Settings, console: Console) -> Outcome:
             synced.summary.write(Path(settings.folder) / f"summary-{version}.json")
         return synced
 
+    def measure(version: str) -> tuple[Finding, ...]:
+        report = probe.measure(version)
+        for parity in report.engines.values():
+            console.print(f"parity     {parity}")
+        return report.findings
+
     wait_for_engines(sync.engines)
     synced = push("1", trained=False)
+    apart: tuple[Finding, ...] = ()
     if synced.verdict.word == "consistent":
-        _show_parity(console, sync, trainer, checkpoint)
+        apart = measure("1")
         data = training.batches(checkpoint)
         for number in range(1, settings.steps + 1):
             loss, norm = training.step(trainer, data, torch.cuda.current_device())
             console.print(f"training   step {number}/{settings.steps}  loss={loss:.4f} grad_norm={norm:.3f}")
         synced = push("2", trained=settings.steps > 0)
-        _show_parity(console, sync, trainer, checkpoint)
-    verdict = synced.verdict
+        apart += measure("2")
+    verdict = dataclasses.replace(synced.verdict, findings=(*synced.verdict.findings, *apart))
     return Outcome(
         str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings if finding.counts]
     )
@@ -109,18 +118,6 @@ def show(console: Console, synced: Synced) -> None:
         )
         for reason in sorted(set(comparison.not_compared.values())):
             console.print(f"readback   not compared: {reason}")
-
-
-def _show_parity(console: Console, sync: WeightSync, trainer: model.Trainer, checkpoint: Path) -> None:
-    def ask_engine() -> list[Sample]:
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-        prompts = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
-        return sample(sync.engines[0], prompts, new_tokens=NEW_TOKENS)
-
-    samples = on_first_rank(ask_engine, error_type=EngineError)
-    console.print(str(compare(samples, trainer_logprobs(trainer.chunks, [one.tokens for one in samples]))))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import torch
 
 from bridge_plugins import sinks
 from bridge_plugins.audit import Finding, WeightAudit, read_summary
+from bridge_plugins.parity import ParityReport, Scored, Scores, compare, read_scores
 from bridge_plugins.plugins import manager
 from bridge_plugins.sinks.scalars import Scalars
 from tests.unit.audit.model import summary, weights
@@ -77,3 +78,22 @@ def test_scalars_tell_findings_seconds_and_how_far_a_layer_drifted() -> None:
     assert step == 2
     assert values["audit/hf/drift/model.layers.1"] == pytest.approx(1.0)
     assert values["audit/hf/drift/model.layers.0"] == 0.0
+
+
+def test_parity_is_told_too(told: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def scored(logprob: float) -> list[Scored]:
+        return [Scored((1, 2), 1, (logprob,), (2,), ("7",))]
+
+    report = ParityReport.of(
+        "7", {"near": compare(scored(-1), scored(-1)), "far": compare(scored(-1), scored(-2))}, 0.03
+    )
+    with caplog.at_level(logging.INFO):
+        told("json,log")
+        manager().hook.after_parity(report=report, scores=Scores("7", tuple(scored(-2))))
+    assert read_summary(tmp_path).header.version == "7"
+    assert read_scores(tmp_path / "v000007.scores").sequences[0].logprobs == (-2.0,)
+    lines = [r for r in caplog.records if r.getMessage().startswith("parity version=7 engine=")]
+    assert [line.levelname for line in lines] == ["WARNING", "WARNING"]
+    step, values = Scalars().of_parity(report)
+    assert step == 7
+    assert (values["parity/mean_abs"], values["parity/kl_k1"], values["parity/greedy"]) == (1.0, 1.0, 1.0)
