@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from bridge_plugins.audit import handover, nesting, origin
 from bridge_plugins.audit.files import versions_to_audit
+from bridge_plugins.audit.label import number
 from bridge_plugins.audit.origin import Origin
 from bridge_plugins.audit.recording import Recording
 from bridge_plugins.audit.reporting import Reporter, Version
@@ -115,7 +116,7 @@ class Automatic:
     def _open(self, stage: str, label: Callable[[], object] | None = None) -> Version:
         self._ordinals[stage] += 1
         ordinal = self._ordinals[stage]
-        known = label is None or str(label()).isdigit()
+        known = label is None or number(str(label())) is not None
         version = Version(ordinal, self._limit < 0 or ordinal <= self._limit or not known, label)
         if version.audited and stage != "save":
             handover.listen(version.wire)

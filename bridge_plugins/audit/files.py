@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from pathlib import Path
 
+from bridge_plugins.audit.label import spelt as spelt
 from bridge_plugins.audit.summary import Summary
 
 logger = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ DEFAULT_VERSIONS = 3
 
 
 def folder() -> Path:
-    """``BRIDGE_AUDIT_DIR``. A run wants a folder of its own: a later run writes over files of the same version."""
+    """``BRIDGE_AUDIT_DIR``. A run wants a folder of its own: in a shared one versions of the same label are mixed up."""
     return Path(os.environ.get("BRIDGE_AUDIT_DIR") or DEFAULT_FOLDER)
 
 
@@ -33,8 +33,6 @@ def versions_to_audit() -> int:
 
 
 def path_of(summary: Summary) -> Path:
-    """The file of a summary. A version's label comes from outside and is spelt so that it names no folder."""
+    """The file of a summary."""
     header = summary.header
-    version = header.version
-    label = f"{int(version):06d}" if version.isdigit() else re.sub(r"[^A-Za-z0-9_-]", "_", version)[:80]
-    return folder() / f"v{label}.{header.stage}.rank{header.rank:05d}.json"
+    return folder() / f"v{spelt(header.version)}.{header.stage}.rank{header.rank:05d}.json"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from pathlib import Path
 
 import msgspec
 import torch.distributed as dist
 
+from bridge_plugins.audit.label import spelt
 from bridge_plugins.audit.summary import Header, package_versions
 from bridge_plugins.plugins import patcher
 
@@ -46,7 +46,4 @@ def write_whole(content: msgspec.Struct, path: Path) -> Path:
 
 def path_of(folder: Path, header: Header) -> Path:
     """Where a rank's file lies in `folder`. It is no summary, and is not called ``.json``: a folder's summaries are."""
-    version = header.version
-    # A version's label comes from outside and is spelt so that it names no folder.
-    label = f"{int(version):06d}" if version.isdigit() else re.sub(r"[^A-Za-z0-9_-]", "_", version)[:80]
-    return folder / f"v{label}.{header.stage}.rank{header.rank:05d}.part"
+    return folder / f"v{spelt(header.version)}.{header.stage}.rank{header.rank:05d}.part"

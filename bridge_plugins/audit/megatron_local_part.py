@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from bridge_plugins.audit.decoding import decode
 from bridge_plugins.audit.megatron_local_build import Built
-from bridge_plugins.audit.summary import Header
-from bridge_plugins.errors import UsageError
+from bridge_plugins.audit.summary import SCHEMA, Header
 
 #: (rows, columns, row offset, column offset, row stride, column stride) in the HF tensor seen as rows × last dimension.
 Place = tuple[int, int, int, int, int, int]
@@ -61,8 +61,5 @@ class LocalParts(msgspec.Struct, frozen=True):
 
 
 def read_parts(path: Path) -> LocalParts:
-    """Read what `LocalAudit.write` wrote. Raises `UsageError` naming the file if it is damaged."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=LocalParts)
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"{path} holds no rank's parts: {error}") from error
+    """Read what `LocalAudit.write` wrote. Raises `UsageError` naming the file if it is damaged or of a newer schema."""
+    return decode(path, LocalParts, SCHEMA, "file of a rank's parts")

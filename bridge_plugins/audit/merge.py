@@ -8,23 +8,25 @@ from pathlib import Path
 
 import msgspec
 
+from bridge_plugins.audit.decoding import decode, schema_of
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer, count
+from bridge_plugins.audit.label import number
 from bridge_plugins.audit.names import is_output_layer, plain
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rules.manifest import Manifest
 from bridge_plugins.audit.rules.rule import Context, Witness
 from bridge_plugins.audit.rules.unique import Unique
 from bridge_plugins.audit.rules.version import Version
-from bridge_plugins.audit.summary import Header, Summary, read_summary, summarize
+from bridge_plugins.audit.summary import SCHEMA, Header, Summary, read_summary, summarize
 from bridge_plugins.errors import UsageError
 
 #: Which stage stands for a version, where a folder has several.
 STAGES = ("hf", "wire", "megatron_local", "save")
 
 
-class _Peek(msgspec.Struct, frozen=True):
-    header: Header | None = None
+class _Headed(msgspec.Struct, frozen=True):
+    header: Header
 
 
 def read_folder(folder: Path) -> Summary:
@@ -44,14 +46,15 @@ def read_versions(folder: Path) -> dict[str, dict[str, Summary]]:
     files: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
     written: dict[str, int] = {}
     for path in sorted(folder.glob("*.json")):
-        header = _header(path)
+        header = _header(path) if path.is_file() else None  # a pipe would be waited for
         if header is not None:
             files[header.version][header.stage].append(path)
             written[header.version] = max(written.get(header.version, 0), path.stat().st_mtime_ns)
     if not files:
         raise UsageError(f"no summaries in {folder}: name a folder that an audit wrote to (BRIDGE_AUDIT_DIR)")
-    numbered = all(version.isdigit() for version in files)
-    order = sorted(files, key=int) if numbered else sorted(files, key=lambda version: written[version])
+    numbers = {version: number(version) for version in files}
+    by_number = None not in numbers.values()
+    order = sorted(files, key=lambda version: (numbers[version] or 0) if by_number else written[version])
     merged = {
         version: {stage: merge(map(read_summary, paths)) for stage, paths in files[version].items()}
         for version in order
@@ -107,13 +110,26 @@ def merge(summaries: Iterable[Summary]) -> Summary:
     merged = summarize(_merged(first, headers), records.values())
     for rule in (Unique(), Manifest(), Version()):
         found += rule.check(merged, context)
-    return msgspec.structs.replace(merged, findings=_once([*found, *_absent(first, headers)]))
+    return msgspec.structs.replace(
+        merged, findings=_once([*found, *_strangers(headers), *_absent(first, headers)])
+    )
 
 
 def _merged(first: Header, headers: list[Header]) -> Header:
     partial = next((header.partial for header in headers if not header.partial), first.partial)
     seconds = max(header.seconds for header in headers)
     return msgspec.structs.replace(first, merged=len(headers), seconds=seconds, partial=partial)
+
+
+def _strangers(headers: list[Header]) -> Iterable[Finding]:
+    """Files of two runs that wrote into one folder."""
+    worlds = sorted({header.world for header in headers if header.world})
+    if len(worlds) > 1:
+        said = " and ".join(f"of {world} ranks" for world in worlds)
+        yield Finding(
+            "MANIFEST", "model", f"files of several runs lie in one folder: {said}",
+            "give each run a folder of its own: BRIDGE_AUDIT_DIR", expected="one run", found=f"{len(worlds)} runs",
+        )  # fmt: skip
 
 
 def _absent(first: Header, headers: list[Header]) -> Iterable[Finding]:
@@ -130,13 +146,13 @@ def _absent(first: Header, headers: list[Header]) -> Iterable[Finding]:
 
 
 def _header(path: Path) -> Header | None:
-    """The header of a summary; None for a JSON file of another kind."""
+    """The header of a summary; None for a JSON file of another kind. A newer summary is none: it is refused."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Peek).header
-    except msgspec.ValidationError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
+        if schema_of(path.read_bytes()) is None:
+            return None
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is no summary: {error}") from error
+    return decode(path, _Headed, SCHEMA, "summary").header
 
 
 def _once(findings: Iterable[Finding]) -> list[Finding]:

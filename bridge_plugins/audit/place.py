@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 # The first "<stack>.<number>." is the layer (model.layers.3., visual.blocks.0.); what follows is relative to it.
-_LAYER = re.compile(r"^(?P<layer>(?:[^.]+\.)*?(?:layers|blocks|h)\.(?P<number>\d+))\.(?P<inside>.+)$")
-_EXPERT = re.compile(r"(?:^|\.)experts\.(\d+)\.")
+_LAYER = re.compile(r"^(?P<layer>(?:[^.]+\.)*?(?:layers|blocks|h)\.(?P<number>[0-9]{1,9}))\.(?P<inside>.+)$")
+_EXPERT = re.compile(r"(?:^|\.)experts\.([0-9]{1,9})\.")
 
 #: Where the tensors outside any layer are counted: embeddings, the final norm, the output layer.
 OUTSIDE = "outside layers"

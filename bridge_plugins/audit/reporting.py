@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from bridge_plugins.audit import origin
+from bridge_plugins.audit import keeping, origin
 from bridge_plugins.audit.declared import Declared
 from bridge_plugins.audit.files import path_of
 from bridge_plugins.audit.judge import judge, tell_sinks
@@ -139,7 +139,7 @@ class Reporter:
 
 def _write(summary: Summary) -> None:
     path = path_of(summary)
-    summary.write(path)
+    keeping.write(summary, path)
     if not summary.records:
         return  # this rank saw what another one judges
     where = f"audit of version {summary.header.version}, stage {summary.header.stage}"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from bridge_plugins.audit.decoding import decode
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
-from bridge_plugins.errors import UsageError
 from bridge_plugins.fingerprint import VERSION, Digest, layer_term
 from bridge_plugins.fingerprint.rollup import roll_up, tensor_key
 
@@ -102,13 +102,7 @@ def read_summary(path: Path) -> Summary:
         from bridge_plugins.audit.merge import read_folder
 
         return read_folder(path)
-    try:
-        summary = msgspec.json.decode(path.read_bytes(), type=Summary)
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"{path} is no summary: {error}") from error
-    if summary.header.schema > SCHEMA:
-        raise UsageError(f"{path} has schema {summary.header.schema}, this version reads up to {SCHEMA}")
-    return summary
+    return decode(path, Summary, SCHEMA, "summary")
 
 
 def summarize(header: Header, records: Iterable[Record]) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.names import is_prediction
@@ -12,6 +12,7 @@ from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
 Stacks = Mapping[str, set[int]]
+Span = tuple[int, int]  #: the first and the last of consecutive numbers
 
 
 class Coverage:
@@ -44,13 +45,15 @@ class Coverage:
             ("experts", _experts(came), _experts(known)),
         ):
             for stack, numbers in have.items():
-                wanted = want.get(stack, set()) if known else set(range(max(numbers) + 1))
                 # A stack that the expected set lacks, and a tail that goes on after it, are SET's to judge.
-                if missing := sorted(wanted - numbers):
+                wanted = _spans(want.get(stack, set())) if known else [(0, max(numbers))]
+                missing = _spans(want.get(stack, set()) - numbers) if known else _gaps(numbers)
+                if missing:
+                    count = sum(last - first + 1 for first, last in wanted)
                     yield Finding(
-                        self.code, stack, f"{what} {_spans(missing)} of {len(wanted)} never came",
+                        self.code, stack, f"{what} {_said(missing)} of {count} never came",
                         "a local number was taken for a global one: check the offset of stages and the experts of ranks",
-                        expected=f"{what} {_spans(sorted(wanted))}", found=f"{what} {_spans(sorted(numbers))}",
+                        expected=f"{what} {_said(wanted)}", found=f"{what} {_said(_spans(numbers))}",
                     )  # fmt: skip
 
 
@@ -72,12 +75,23 @@ def _experts(names: Iterable[str]) -> Stacks:
     return found
 
 
-def _spans(numbers: list[int]) -> str:
-    """``0 to 3, 7``: of sorted numbers."""
-    spans: list[list[int]] = []
-    for number in numbers:
+def _spans(numbers: Iterable[int]) -> list[Span]:
+    spans: list[Span] = []
+    for number in sorted(numbers):
         if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
+            spans[-1] = (spans[-1][0], number)
         else:
-            spans.append([number, number])
+            spans.append((number, number))
+    return spans
+
+
+def _gaps(numbers: Iterable[int]) -> list[Span]:
+    """What lies between 0 and the highest and isn't there: not listed one by one, for a name can say any number."""
+    ends = [-1, *(last for _, last in _spans(numbers))]
+    starts = [first for first, _ in _spans(numbers)]
+    return [(end + 1, start - 1) for end, start in zip(ends, starts, strict=False) if end + 1 < start]
+
+
+def _said(spans: Sequence[Span]) -> str:
+    """``0 to 3, 7``."""
     return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in spans)

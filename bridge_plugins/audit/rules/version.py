@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bridge_plugins.audit.finding import Finding
+from bridge_plugins.audit.label import number
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -36,7 +37,9 @@ class Version:
                 "count versions up: replies and caches of both can't be told apart",
                 expected="a new label", found=version,
             )  # fmt: skip
-        elif before.isdigit() and version.isdigit() and int(version) < int(before):
+        elif (
+            (earlier := number(before)) is not None and (now := number(version)) is not None and now < earlier
+        ):
             yield Finding(
                 self.code, "model", f"version {version} comes after version {before}",
                 "right only after going back to a checkpoint", severity="warning",
