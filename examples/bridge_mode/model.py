@@ -11,7 +11,7 @@ import torch
 
 from bridge_plugins.fusions import switch_off
 from bridge_plugins.patches import cpu
-from bridge_plugins.patches.cpu.provider import adapt
+from bridge_plugins.patches.cpu import provider as cpu_provider
 from bridge_plugins.topology import Topology
 
 
@@ -31,6 +31,7 @@ def build(
     learning_rate: float,
     train: bool = True,
     fill: Callable[[list[Any]], None] | None = None,
+    adapt: Callable[[list[Any]], list[Any]] | None = None,
 ) -> Trainer:
     """Load `checkpoint` through the bridge into this rank's part of the model.
 
@@ -40,6 +41,7 @@ def build(
         learning_rate: of Adam.
         train: whether there will be optimizer steps; without them there are no gradients and no optimizer.
         fill: called with the model's chunks to give them weights, in place of the checkpoint's.
+        adapt: called with the bare chunks to add to them, such as adapters.
     """
     from megatron.bridge import AutoBridge
     from megatron.core.distributed import DistributedDataParallelConfig
@@ -52,12 +54,14 @@ def build(
     provider.params_dtype = provider.pipeline_dtype = torch.bfloat16
     provider.bf16 = True
     if cpu.wanted():
-        adapt(provider)
+        cpu_provider.adapt(provider)
     else:
         # No weight depends on one, and what they need (apex, Transformer Engine) is not everywhere.
         switch_off(provider)
     if fill is not None:
         provider.perform_initialization = False
+    if adapt is not None:
+        provider.register_pre_wrap_hook(adapt)
     provider.initialize_model_parallel(seed=1)
     provider.finalize()
     chunks = provider.provide_distributed_model(

@@ -25,6 +25,7 @@ from examples.bridge_mode.launching import conclude, launch
 from examples.bridge_mode.messages import Outcome
 from examples.one_gpu.models import MODELS, make_shapes
 from examples.one_gpu.settings import OneGpuSettings
+from examples.one_gpu.sleep import ENGINE_ARGUMENTS as ENGINE_SLEEP
 
 app = typer.Typer(add_completion=False)
 
@@ -45,6 +46,8 @@ def one_gpu(
     bucket_mb: Annotated[float, typer.Option(help="Megabytes of one flattened bucket.")] = 1024,
     repeats: Annotated[int, typer.Option(min=0, help="How often each part is measured; 0: not.")] = 3,
     results: Annotated[str, typer.Option(help="Write the measurements to this JSON file.")] = "",
+    lora: Annotated[bool, typer.Option(help="Train with adapters, which the export merges.")] = False,
+    sleep: Annotated[bool, typer.Option(help="At the end, let the engine sleep and wake.")] = False,
     fault: Annotated[str, typer.Option(help=f"Break the run: {', '.join(faults.FAULTS)}.")] = "",
     engine_arguments: Annotated[str, typer.Option(help="More arguments for SGLang, in one string.")] = "",
     engine_python: Annotated[
@@ -65,10 +68,12 @@ def one_gpu(
                 checkpoint=str(folder), url="", folder=str(run.folder), topology=dataclasses.asdict(topology),
                 steps=steps, learning_rate=learning_rate, bucket_bytes=int(bucket_mb * 1e6), fault=fault,
                 train=steps > 0, repeats=repeats, random=random, results=results,
+                sleep=sleep, lora=lora,
             )  # fmt: skip
             options = [
                 *(() if cpu.wanted() else ENGINE_ARGUMENTS),
                 *(("--load-format", "dummy") if random else ()),
+                *(ENGINE_SLEEP if sleep else ()),
                 *engine_arguments.split(),
             ]
             server = start_server(

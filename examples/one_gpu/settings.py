@@ -11,4 +11,6 @@ class OneGpuSettings(Settings, kw_only=True):
     train: bool  #: make optimizer steps; without them every weight is changed a little in place
     random: bool  #: the checkpoint has headers and no data
     repeats: int  #: of each measurement
+    sleep: bool = False  #: the engine gives its weights' memory away at the end, and wakes
+    lora: bool = False  #: adapters on every linear layer, merged by the export
     results: str = ""  #: the file for them

@@ -17,14 +17,14 @@ from bridge_plugins.audit import Expected, WeightAudit
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sync import Synced, WeightSync
 from bridge_plugins.parity import compare, sample
-from bridge_plugins.parity.trainer import trainer_logprobs
+from bridge_plugins.parity.trainer import trainer_scores
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import Topology
 from examples.bridge_mode import faults, model, training
 from examples.bridge_mode.messages import Outcome
 from examples.bridge_mode.rank import as_rank
 from examples.bridge_mode.trainer import outcome, show, wait_for_engines
-from examples.one_gpu import measure, weights
+from examples.one_gpu import measure, sleep, weights
 from examples.one_gpu.settings import OneGpuSettings
 
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 4, 32, 16
@@ -44,6 +44,7 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
         learning_rate=settings.learning_rate,
         train=settings.train,
         fill=weights.fill if settings.random else None,
+        adapt=weights.add_adapters if settings.lora else None,
     )
     console.print(f"trainer    {topology} over {dist.get_backend()}; {cpu.describe()}")
     console.print(f"trainer    {checkpoint.name} built in {time.perf_counter() - started:.1f} s")
@@ -83,6 +84,8 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
             measure.show(console, found)
             if settings.results:
                 measure.write(Path(settings.results), found, config)
+        if settings.sleep:
+            sleep.sleep_and_wake(console, sync, export, synced.summary)
     return outcome(synced.verdict)
 
 
@@ -107,7 +110,7 @@ def _show_parity(console: Console, engine: Engine, chunks: list[Any], vocabulary
     generator = torch.Generator().manual_seed(3)
     prompts = torch.randint(vocabulary, (PROMPTS, PROMPT_TOKENS), generator=generator).tolist()
     samples = sample(engine, prompts, new_tokens=NEW_TOKENS)
-    console.print(str(compare(samples, trainer_logprobs(chunks, [one.tokens for one in samples]))))
+    console.print(f"parity     {compare(samples, trainer_scores(chunks, samples))}")
 
 
 if __name__ == "__main__":

@@ -113,6 +113,14 @@ class Engine:
     def continue_generation(self) -> None:
         self._request("POST", "/continue_generation", {"torch_empty_cache": False})
 
+    def release_memory(self, *tags: str) -> None:
+        """Let the engine give memory back (``weights``, ``kv_cache``); it serves nothing until `resume_memory`."""
+        self._request("POST", "/release_memory_occupation", {"tags": tags})
+
+    def resume_memory(self, *tags: str) -> None:
+        """Take memory again. What lay there is gone: weights must be pushed, all of them."""
+        self._request("POST", "/resume_memory_occupation", {"tags": tags})
+
     def flush_cache(self) -> None:
         """Forget the prefixes that were computed with older weights. Refused while requests are running."""
         self._request("POST", "/flush_cache", {})
@@ -129,7 +137,7 @@ class Engine:
         return self._json("POST", "/generate", request)
 
     def ask(self, action: str, reply: type[Reply], **arguments: Any) -> list[Reply]:
-        """Ask the plugin inside the server; one reply for each rank that answered.
+        """Ask the plugin inside the server; one reply for each model of each rank that answered: the target, drafts.
 
         Raises `EngineError` if the server lacks the plugin, a rank could not do it, or a reply is of another shape.
         """
@@ -145,9 +153,12 @@ class Engine:
                 ) from error
             raise
         try:
+            # SGLang puts a draft's role before the key.
             return [
-                msgspec.json.decode(rank["checksums"]["bridge"], type=reply)
+                msgspec.json.decode(text, type=reply)
                 for rank in answer.get("ranks") or []
+                for key, text in rank["checksums"].items()
+                if key == "bridge" or key.endswith(".bridge")
             ]
         except (KeyError, TypeError, AttributeError, msgspec.DecodeError) as error:
             raise EngineError(
