@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bridge_plugins.checkpoints.paths import iteration
 from bridge_plugins.cli import exits
 from bridge_plugins.errors import UsageError
 from bridge_plugins.launch.flags import Settings, settings
@@ -131,6 +132,8 @@ def run(
             },
             more=tuple(context.args),
         )
+        if checkpoint and not dry_run:
+            iteration(checkpoint)  # an unfinished one is refused here, and not by each rank
         planned = plan(asked)
         _show(asked, planned)
         if not dry_run:

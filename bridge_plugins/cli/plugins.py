@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bridge_plugins.cli import exits
+from bridge_plugins.cli.commands.convert import convert
 
 app = typer.Typer(
     help="Plugins and patches for Megatron Bridge.",
@@ -17,6 +18,8 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+app.command()(convert)
 
 
 @app.command("list")

@@ -174,13 +174,19 @@ def test_a_framework_without_words_for_a_contract_says_so() -> None:
     assert "NeMo-RL has no options for what qwen3_moe_true_on_policy_v1 asks" in done.error
 
 
-def test_a_model_that_is_not_there_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused_before_anything_is_run(tmp_path: Path) -> None:
     import subprocess
 
     command = [sys.executable, "-m", "examples.slime", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "has no config.json" in done.stderr
+
+    def refused(*more: str) -> str:
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
+    assert "has no config.json" in refused()
+    (tmp_path / "config.json").touch()
+    assert "name a torch_dist checkpoint" in refused("--checkpoint", str(tmp_path))
 
 
 def of_the_stacks() -> list[str]:

@@ -13,7 +13,9 @@ Init = Callable[[torch.Tensor], Any]
 class TransformerEngineBaseModule(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.fp8_meta: dict[str, Any] = {"recipe": None}
+        # Megatron asks these when it cuts the experts of a checkpoint.
+        self.fp8_meta: dict[str, Any] = {"recipe": None, "fp8_checkpoint": False}
+        self.fp8 = self.fp8_calibration = False
 
     def init_fp8_metadata(self, num_gemms: int = 1) -> None:
         pass
