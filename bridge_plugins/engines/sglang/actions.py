@@ -13,6 +13,7 @@ import torch
 from bridge_plugins.engines.sglang import world
 from bridge_plugins.engines.sglang.answer import Answer, Layers, Stages
 from bridge_plugins.engines.sglang.known import Known
+from bridge_plugins.engines.sglang.models import MODELS
 from bridge_plugins.engines.sglang.records import records_of
 from bridge_plugins.engines.sglang.sent import Sent
 from bridge_plugins.errors import LayoutError
@@ -37,9 +38,11 @@ def layers(model: torch.nn.Module, *, dtype: str = "", dtypes: dict[str, str] | 
     rank, size = world.rank_and_size()
     table = known.digests_for(Sent(dtype, dtypes or {}), held)
     names, keys = (table.names, table.keys) if table and rank == 0 else ([], [])
+    borrowed, _ = known.borrowed(model)
     return Layers(
-        rank, size, known.agreed, table.run(held) if table else b"", known.compared, known.served,
-        untold=len(known.layout.untold), derived=len(known.derived(held)), names=names, keys=keys,
+        rank, size, known.agreed, table.run(held) if table else b"", known.compared, known.served - borrowed,
+        untold=len(known.layout.untold), derived=len(_derived(known, model, held)), drafts=MODELS.drafts,
+        names=names, keys=keys,
     )  # fmt: skip
 
 
@@ -55,7 +58,7 @@ def records(
     held = known.held(model)
     tensors, untold = records_of(known.blocks, held, layers, Sent(dtype, dtypes or {}))
     rank, size = world.rank_and_size()
-    return Answer(rank, size, tensors, known.layout.untold | untold, known.derived(held))
+    return Answer(rank, size, tensors, known.layout.untold | untold, _derived(known, model, held))
 
 
 def collect(_model: torch.nn.Module, *, of: str, ranks: list[int]) -> Stages:
@@ -88,6 +91,10 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "collect": collect,
     "probe": probe,
 }
+
+
+def _derived(known: Known, model: torch.nn.Module, held: dict[str, torch.Tensor]) -> dict[str, str]:
+    return known.derived(held) | known.borrowed(model)[1]
 
 
 def _known(model: Any) -> Known:

@@ -24,6 +24,7 @@ class Layers(msgspec.Struct, frozen=True):
         served: bytes of all parameters of this rank, and of all else that its loader writes.
         untold, derived: how many HF tensors and own tensors it can't tell; `Answer` has the reasons.
         role, stages: ``target`` or a draft's; pipeline stages of that world.
+        drafts: draft models beside the target in this process, whether they are asked or not.
         names: the layers, in the order of `digests`. From rank 0 alone, as `keys`.
         keys: per layer, the sum of the keys N(t) of the HF tensors in it that the ranks hold whole, modulo 2**64.
     """
@@ -38,6 +39,7 @@ class Layers(msgspec.Struct, frozen=True):
     derived: int
     role: str = "target"
     stages: int = 1
+    drafts: int = 0
     names: list[str] = []
     keys: list[int] = []
 

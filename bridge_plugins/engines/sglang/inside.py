@@ -18,6 +18,7 @@ from bridge_plugins.engines.sglang.holders import Agreement
 from bridge_plugins.engines.sglang.known import Known
 from bridge_plugins.engines.sglang.layout_files import LayoutFile
 from bridge_plugins.engines.sglang.loading import checkpoint_folder, loader_of, reloader_of
+from bridge_plugins.engines.sglang.models import MODELS
 from bridge_plugins.engines.sglang.sent import Sent
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.layout.probe import Layout, find_layout
@@ -36,6 +37,7 @@ def probe_after_load(result: Any, runner: Any, *_: Any, **__: Any) -> Any:
     weights did not come back after the probe (`LayoutError`) must not. ``BRIDGE_READBACK=live`` leaves the probe to
     the action `probe`.
     """
+    MODELS.loaded(runner)
     # A draft's model may live on one pipeline stage alone: nothing can be agreed on with ranks that have none.
     alone = getattr(runner, "is_draft_worker", False) and runner.pp_size > 1
     if os.environ.get("BRIDGE_READBACK") == LIVE:
@@ -76,6 +78,8 @@ def _prepare(
         raise lost
     found = layout or Layout(derived={"all": why})
     known = Known.of(runner.model, found, sources, agreement, agreed)
+    if getattr(runner, "is_draft_worker", False):
+        known.target = MODELS.target
     _get_ready(known, runner.model)
     logger.info("bridge readback: %d HF tensors, %s", len(sources), known)
     return known
@@ -117,7 +121,7 @@ def answer(original: Any, checker: Any, action: str, *args: Any, **kwargs: Any) 
         act(checker._get_model(), **asked), role=role, stages=placement.get("pp_size", 1)
     )
     reply = msgspec.json.encode(told).decode()
-    if placement.get("pp_rank") and request:
+    if placement.get("pp_rank") and request and role == "target":
         world.leave_for_first_stage(request, placement["rank"], reply)
     return {
         "checksums": {"bridge": reply},

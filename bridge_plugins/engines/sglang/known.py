@@ -27,6 +27,7 @@ class Known:
         compared: bytes of this process that lie in some HF tensor.
         served: bytes of its parameters, and of all else that the loader writes.
         digests: made at start for a stream like the checkpoint, anew when a request tells of another one.
+        target: of a draft, the model beside it whose embedding and output layer it may use.
     """
 
     layout: Layout
@@ -36,6 +37,7 @@ class Known:
     compared: int = 0
     served: int = 0
     digests: LayerDigests | None = None
+    target: nn.Module | None = None
 
     @staticmethod
     def of(
@@ -49,7 +51,7 @@ class Known:
         known = Known(layout, sources, agreement, agreed)
         held = known.held(model)
         parameters = {id(parameter) for parameter in model.parameters()}
-        written = {block.path for block in layout.blocks} | layout.derived.keys() | layout.offsets.keys()
+        written = known.written
         known.compared = sum(block.box.count * held[block.path].element_size() for block in layout.blocks)
         known.compared += sum(held[path].nbytes for path in layout.offsets)
         known.served = sum(
@@ -75,6 +77,28 @@ class Known:
             if not same:
                 now[path] = f"it is not {offset.parent} plus {offset.plus:g}: it was not computed again"
         return now
+
+    @property
+    def written(self) -> set[str]:
+        """The paths of all that the loader writes."""
+        layout = self.layout
+        return {block.path for block in layout.blocks} | layout.derived.keys() | layout.offsets.keys()
+
+    def borrowed(self, model: nn.Module) -> tuple[int, dict[str, str]]:
+        """Of a draft: bytes of its parameters that are the target's memory; and which parameters are nobody's, and why.
+
+        It gets them after it was loaded, so that its layout doesn't have them. One that is the target's no longer was
+        left behind when the target's was replaced.
+        """
+        if self.target is None:
+            return 0, {}
+        written = self.written
+        known = {one.tensor.data_ptr() for one in reachable(self.target)}
+        known |= {one.tensor.data_ptr() for one in reachable(model) if one.path in written}
+        rest = {path: each for path, each in model.named_parameters() if path not in written}
+        strange = [path for path, parameter in rest.items() if parameter.data_ptr() not in known]
+        why = "no weight of the checkpoint was loaded into it, and it is not the target's"
+        return sum(rest[path].nbytes for path in rest.keys() - strange), dict.fromkeys(strange, why)
 
     @property
     def blocks(self) -> tuple[Block, ...]:

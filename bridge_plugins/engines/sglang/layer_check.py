@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,21 @@ from bridge_plugins.fingerprint.keys import MASK64
 from bridge_plugins.fingerprint.rollup import tensor_key
 
 
-def differing_layers(answers: Sequence[Layers], summary: Summary) -> set[str] | None:
-    """The layers that must be looked at tensor by tensor; None if the digests say nothing, and all must be.
+@dataclass(frozen=True)
+class Checked:
+    """The layers of one model in an engine. Of one that is in neither set, it holds nothing.
 
-    A layer that isn't among them is proved, on every rank and in every copy: the primary holders' parts add up to the
-    trainer's digest, the replicas cancel, nothing was left out, and the names, dtypes and shapes are the trainer's.
-
-    Args:
-        answers: of all ranks of one engine's world.
-        summary: the trainer's.
+    One that is `proved` is right on every rank and in every copy: the primary holders' parts add up to the trainer's
+    digest, the replicas cancel, nothing was left out, and the names, dtypes and shapes are the trainer's. One that
+    differs must be looked at tensor by tensor.
     """
+
+    proved: frozenset[str]
+    differing: frozenset[str]
+
+
+def check_layers(answers: Sequence[Layers], summary: Summary) -> Checked | None:
+    """Hold the digests of one model, of all its ranks, against the trainer's `summary`; None if they say nothing."""
     first = next((answer for answer in answers if answer.rank == 0), None)
     if first is None or not first.agreed or any(answer.agreed != first.agreed for answer in answers):
         return None
@@ -41,14 +47,16 @@ def differing_layers(answers: Sequence[Layers], summary: Summary) -> set[str] | 
     left_out: NDArray[np.int64] = np.sum([each for _, _, each in digests], axis=0, dtype=np.int64)
     wanted = _keys(summary)
     expected = {layer.name: layer.digest for layer in summary.layers}
-    differing = set(expected) - set(first.names)
+    proved, differing = set[str](), set[str]()
     for name, key, (one, other), replica, left in zip(
         first.names, first.keys, lanes.tolist(), replicas.tolist(), left_out.tolist(), strict=True
     ):
+        if not (one or other or replica or left or key):
+            continue
         same = f"{one:016x}{other:016x}" == expected.get(name, "0" * 32)
-        if not same or replica or left or key != wanted.get(name, 0):
-            differing.add(name)
-    return differing
+        right = same and not replica and not left and key == wanted.get(name, 0)
+        (proved if right else differing).add(name)
+    return Checked(frozenset(proved), frozenset(differing))
 
 
 def _keys(summary: Summary) -> dict[str, int]:

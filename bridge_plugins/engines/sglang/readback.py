@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,13 +14,13 @@ from bridge_plugins.audit.diagnosis import diagnose
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer
 from bridge_plugins.audit.place import place_of
-from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.summary import Summary
-from bridge_plugins.engines.sglang.answer import Answer, Held, Layers, Stages
+from bridge_plugins.engines.sglang.answer import Answer, Layers, Stages
 from bridge_plugins.engines.sglang.client import Engine
-from bridge_plugins.engines.sglang.layer_check import differing_layers
+from bridge_plugins.engines.sglang.layer_check import check_layers
 from bridge_plugins.engines.sglang.sent import Sent
-from bridge_plugins.engines.sglang.whole import Lanes, Whole, whole_of
+from bridge_plugins.engines.sglang.told import TARGET, Told
+from bridge_plugins.engines.sglang.whole import Lanes
 from bridge_plugins.errors import EngineError
 
 Reply = TypeVar("Reply", Layers, Answer)
@@ -39,6 +38,7 @@ class Served:
             computes from others.
         ranks, paths: HF name → the engine's ranks, and its own tensors, that hold other bits than were sent, where that
             can be told.
+        roles: HF name → the draft that holds other bits than were sent; of a name that isn't there, the target does.
         compared, served: bytes of the engine's memory, of all ranks: in some HF tensor, and in all.
     """
 
@@ -46,6 +46,7 @@ class Served:
     not_compared: dict[str, str]
     ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
     paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
     compared: int = 0
     served: int = 0
 
@@ -81,35 +82,40 @@ def read_back(engine: Engine, summary: Summary) -> Served:
     """
     sent = Sent.of({name: record.dtype for name, record in summary.records.items()})
     answers = _ask(engine, "layers", Layers, dtype=sent.usual, dtypes=sent.others)
-    lanes: dict[str, Lanes] = {}
-    not_compared: dict[str, str] = {}
-    wrong: dict[str, Whole] = {}
     if not answers:
         return Served({}, dict.fromkeys(summary.records, "no rank of the engine answered"))
     worlds = _worlds(answers)
     if why := next(filter(None, map(_absent, worlds)), ""):
         return Served({}, dict.fromkeys(summary.records, why))
-    differing: set[str] | None = set()
-    for world in worlds:
-        found = differing_layers(world, summary)
-        differing = None if found is None or differing is None else differing | found
+    layers = _open_layers(worlds, summary)
     open_records = {
         name: record
         for name, record in summary.records.items()
-        if differing is None or place_of(name).layer in differing
+        if layers is None or place_of(name).layer in layers
     }
-    lanes |= {name: record.lanes for name, record in summary.records.items() if name not in open_records}
-    if differing != set() or any(answer.untold or answer.derived for answer in answers):
-        asked = None if differing is None else sorted(differing)
-        told = _ask(engine, "records", Answer, layers=asked, dtype=sent.usual, dtypes=sent.others)
-        for several in _worlds(told) or [[]]:
-            _put_together(several, open_records, lanes, not_compared, wrong)
-    # A tensor that one world of several can't tell isn't compared.
-    kept = {name: whole for name, whole in lanes.items() if name not in not_compared}
-    compared, served = sum(each.compared for each in answers), sum(each.served for each in answers)
-    ranks = {name: whole.ranks for name, whole in wrong.items()}
-    paths = {name: whole.paths for name, whole in wrong.items()}
-    return Served(kept, not_compared, ranks, paths, compared, served)
+    told = Told({name: record.lanes for name, record in summary.records.items() if name not in open_records})
+    if layers != [] or any(answer.untold or answer.derived for answer in answers):
+        second = _ask(engine, "records", Answer, layers=layers, dtype=sent.usual, dtypes=sent.others)
+        if len(second) < len(answers):
+            told.not_compared |= dict.fromkeys(
+                open_records, "a rank of the engine did not answer the second time"
+            )
+        else:
+            for several in _worlds(second):
+                told.add(several, open_records)
+            told.nowhere(open_records)
+    if (silent := _silent_drafts(answers)) > 0:
+        told.not_compared["draft"] = f"{silent} draft models beside the target did not answer"
+    return Served(
+        # A tensor that one world of several can't tell isn't compared.
+        {name: lanes for name, lanes in told.lanes.items() if name not in told.not_compared},
+        told.not_compared,
+        {name: whole.ranks for name, whole in told.wrong.items()},
+        {name: whole.paths for name, whole in told.wrong.items()},
+        told.roles,
+        sum(answer.compared for answer in answers),
+        sum(answer.served for answer in answers),
+    )
 
 
 def compare(summary: Summary, engine: str, served: Served, previous: Summary | None) -> Comparison:
@@ -129,22 +135,23 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
         if previous and name in previous.records and record.lanes == previous.records[name].lanes
     }
     findings = []
-    for layer, names in by_layer(stale).items():
-        assert previous is not None
-        what = (
-            f"{engine} still serves version {previous.header.version} of {len(names)} tensors ({names[0]}, …)"
-        )
-        step = "the bucket that carried them was not loaded"
-        findings.append(Finding("READBACK", layer, what, step, names, _ranks(served, names)))
-    others = {name: record for name, record in wrong.items() if name not in stale}
-    for cause in diagnose(others, records):
-        found = _ranks(served, cause.names)
-        step = "the engine's loader put it elsewhere, or it was written by someone else"
-        if paths := sorted({path for name in cause.names for path in served.paths.get(name, ())}):
-            step = f"it lies in the engine's {paths[0]}" + (
-                f" and {len(paths) - 1} more" if paths[1:] else ""
+    for role in sorted({served.roles.get(name, TARGET) for name in wrong}, reverse=True):
+        who = engine if role == TARGET else f"the {role} model of {engine}"
+        mine = [name for name in wrong if served.roles.get(name, TARGET) == role]
+        for layer, names in by_layer(stale.intersection(mine)).items():
+            assert previous is not None
+            what = f"{who} still serves version {previous.header.version} of {len(names)} tensors ({names[0]}, …)"
+            step = "the bucket that carried them was not loaded"
+            findings.append(Finding("READBACK", layer, what, step, names, _ranks(served, names)))
+        for cause in diagnose({name: wrong[name] for name in mine if name not in stale}, records):
+            step = "the engine's loader put it elsewhere, or it was written by someone else"
+            if paths := sorted({path for name in cause.names for path in served.paths.get(name, ())}):
+                more = f" and {len(paths) - 1} more" if paths[1:] else ""
+                step = f"it lies in the engine's {paths[0]}{more}"
+            ranks = _ranks(served, cause.names)
+            findings.append(
+                Finding("READBACK", cause.where, f"{who}: {cause.what}", step, cause.names, ranks)
             )
-        findings.append(Finding("READBACK", cause.where, f"{engine}: {cause.what}", step, cause.names, found))
     return Comparison(
         engine=engine,
         tensors=len(records),
@@ -156,6 +163,20 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
         engine_compared=served.compared,
         engine_served=served.served,
     )
+
+
+def _open_layers(worlds: Sequence[Sequence[Layers]], summary: Summary) -> list[str] | None:
+    """The layers that digests alone don't prove, of the summary or beside it; None if they say nothing."""
+    checked = [(world[0].role, check_layers(world, summary)) for world in worlds]
+    in_drafts = frozenset[str]().union(*(each.proved for role, each in checked if each and role != TARGET))
+    found: set[str] = set()
+    for role, each in checked:
+        if each is None:
+            return None
+        found |= each.differing
+        if role == TARGET:
+            found |= {layer.name for layer in summary.layers} - each.proved - in_drafts
+    return sorted(found)
 
 
 def _ask(engine: Engine, action: str, reply: type[Reply], **arguments: object) -> list[Reply]:
@@ -177,59 +198,33 @@ def _ask(engine: Engine, action: str, reply: type[Reply], **arguments: object) -
 
 
 def _missing(answers: Sequence[Layers | Answer]) -> list[int]:
-    return sorted(set(range(answers[0].world)) - {answer.rank for answer in answers})
+    told = {answer.rank for answer in answers if answer.role == TARGET}
+    return sorted(set(range(answers[0].world)) - told)
 
 
 def _absent(answers: Sequence[Layers]) -> str:
-    if absent := _missing(answers):
+    if answers[0].role == TARGET and (absent := _missing(answers)):
         return f"ranks {', '.join(map(str, absent))} of the engine did not answer"
     return ""
 
 
+def _silent_drafts(answers: Sequence[Layers]) -> int:
+    """Drafts that nobody asked: an older server's, and those of a pipeline stage that isn't the first."""
+    there = sum(answer.drafts for answer in answers if answer.role == TARGET)
+    return there - sum(answer.role != TARGET for answer in answers)
+
+
 def _worlds(answers: Sequence[Reply]) -> list[list[Reply]]:
-    """Answers by world: behind one server there may be several copies of the model (``--dp-size``)."""
+    """Answers by model: behind one server there may be several copies (``--dp-size``), and drafts beside them."""
     worlds: list[list[Reply]] = []
     for answer in answers:
-        home = next((world for world in worlds if all(answer.rank != other.rank for other in world)), None)
+        same = (world for world in worlds if world[0].role == answer.role)
+        home = next((world for world in same if all(answer.rank != other.rank for other in world)), None)
         if home is None:
             worlds.append([answer])
         else:
             home.append(answer)
     return worlds
-
-
-def _put_together(
-    answers: Sequence[Answer],
-    records: dict[str, Record],
-    lanes: dict[str, Lanes],
-    not_compared: dict[str, str],
-    wrong: dict[str, Whole],
-) -> None:
-    """Add to `lanes`, `not_compared` and `wrong` what the ranks of one world tell of the tensors in `records`."""
-    if not answers or _missing(answers):
-        not_compared |= dict.fromkeys(records, "a rank of the engine did not answer the second time")
-        return
-    held: dict[str, list[tuple[int, Held]]] = defaultdict(list)
-    for answer in answers:
-        not_compared |= answer.derived | answer.untold
-        for name, copies in answer.tensors.items():
-            held[name] += [(answer.rank, copy) for copy in copies]
-    for name in held.keys() - records.keys():
-        not_compared[name] = "the engine serves it, and the stream did not carry it"
-    for name, record in records.items():
-        if name in not_compared:
-            continue
-        if not held[name]:
-            not_compared[name] = "no rank of the engine tells where it lies"
-            continue
-        whole = whole_of(held[name], record)
-        if isinstance(whole, str):
-            not_compared[name] = whole
-        elif lanes.get(name, record.lanes) == record.lanes:
-            # One copy that differs is enough to serve a wrong token.
-            lanes[name] = whole.lanes
-            if whole.lanes != record.lanes:
-                wrong[name] = whole
 
 
 def _ranks(served: Served, names: Sequence[str]) -> tuple[int, ...]:
