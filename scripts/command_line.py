@@ -1,4 +1,4 @@
-"""Run every command that docs/command_line.md shows, and put its real output there: python scripts/command_line.py"""
+"""Run every command of `PAGES`, and put its real output there: python scripts/command_line.py"""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-PAGE = Path(__file__).parent.parent / "docs" / "command_line.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = (DOCS / "command_line.md", DOCS / "troubleshooting.md")
 _BLOCK = re.compile(r"```text\n((?:\$ .*\n)(?:.*\n)*?)```")
 
 
@@ -43,7 +44,7 @@ def weights() -> dict[str, Tensor]:
 
 
 def lay_out(folder: Path) -> None:
-    """What the page's commands speak of."""
+    """What the pages' commands speak of."""
     right = weights()
     wrong = dict(right)
     for layer in range(4):
@@ -61,7 +62,12 @@ def lay_out(folder: Path) -> None:
             glued[name] = right[name.replace("gate_proj", "up_proj")]
             glued[name.replace("gate_proj", "up_proj")] = right[name]
     glued["lm_head.weight"] = torch.cat([right["lm_head.weight"], torch.zeros(32, 64).bfloat16()])
-    for name, tensors in (("model", right), ("exported", wrong), ("glued", glued)):
+    sick = dict(right)
+    sick["model.layers.2.mlp.experts.5.up_proj.weight"] = right["model.layers.2.mlp.experts.5.up_proj.weight"].clone()
+    sick["model.layers.2.mlp.experts.5.up_proj.weight"][3, 7] = torch.nan
+    short = {name: tensor for name, tensor in right.items() if ".layers.3." not in name}
+    folders = {"model": right, "exported": wrong, "glued": glued, "sick": sick, "short": short}
+    for name, tensors in folders.items():
         (folder / name).mkdir()
         save_file(
             {key: tensor.contiguous() for key, tensor in tensors.items()}, folder / name / "model.safetensors"
@@ -98,7 +104,7 @@ def run(command: str) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def example() -> Iterator[None]:
-    """In a folder with what the page's commands speak of."""
+    """In a folder with what the pages' commands speak of."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -124,4 +130,5 @@ def rendered(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rendered(PAGE.read_text()))
+    for each in PAGES:
+        each.write_text(rendered(each.read_text()))
