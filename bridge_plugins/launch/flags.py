@@ -10,7 +10,7 @@ from bridge_plugins.launch.profiles import Profile
 from bridge_plugins.topology import Topology
 from bridge_plugins.topology.options import megatron, sglang
 
-#: The largest difference of a token's logprob, in nats, that trainer and engine have in bfloat16 without a contract.
+#: How far tokens' logprobs of trainer and engine may be apart in the mean, in nats, in bfloat16 without a contract.
 MAX_LOGPROB_DIFF = 0.03
 
 
@@ -22,7 +22,7 @@ class Settings:
         trainer: Megatron's flags.
         engine: SGLang's flags, of each engine.
         environment: variables of both.
-        max_logprob_diff: what a parity probe may find, in nats.
+        max_logprob_diff: what a parity probe may find in the mean, in nats.
     """
 
     trainer: tuple[str, ...]

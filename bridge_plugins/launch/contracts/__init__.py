@@ -20,7 +20,8 @@ class Side(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ContractFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A contract as its file has it; see `topology.Contract` for the rules.
 
-    `max_logprob_diff` is the largest difference, in nats, that any token's logprob may have between the two sides.
+    `max_logprob_diff` is how far tokens' logprobs of the two sides may be apart in the mean, in nats: 0.0 allows no token
+    any difference.
     """
 
     family: str
