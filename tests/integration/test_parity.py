@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge_plugins.engines.sglang.push import push
-from bridge_plugins.parity import Scored, Scores, read_scores
+from bridge_plugins.parity import read_scores
 from tests.integration.conftest import Serve
 from tests.integration.weights import version
 from tests.stacks.ranks import Ranks
@@ -82,21 +82,3 @@ def test_a_trainers_own_scores_are_kept_and_asked_for_again(
         "serves version 8, and the trainer's scores are of version 7" in parity(file, "--engine", url).stdout
     )
     assert read_scores(file).version == "7"
-
-
-def test_what_can_not_be_done_is_one_line_and_exit_2(tmp_path: Path) -> None:
-    scores = tmp_path / "scores"
-    Scores("1", (Scored((1, 2), 1, (-1.0,), (2,)),)).write(scores)
-    other = tmp_path / "summary.json"
-    other.write_text('{"header": 1}')
-    for arguments, said in (
-        ((scores, "--engine", NOBODY), "the server is gone"),
-        ((scores, "--engine", NOBODY, "--prompt", "x"), "--prompt is for a Hugging Face folder"),
-        ((scores, "--engine", NOBODY, "--limit", "0", "--contract", "x"), "exclude each other"),
-        ((other, "--engine", NOBODY), "is no file of a trainer's scores"),
-        ((tmp_path / "nowhere", "--engine", NOBODY), "nowhere can't be read"),
-    ):
-        done = parity(*arguments)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.count("\n") == 1
-        assert said in done.stderr

@@ -21,8 +21,10 @@ def rows_of(told: Any) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("topology", "copies"),
-    [({"tp": 2, "pp": 2, "ep": 2}, 2), ({"pp": 2, "ep": 2, "world": 4}, 2)],
-    ids=["cut by TP", "replicas"],
+    [
+        pytest.param({"tp": 2, "pp": 2, "ep": 2}, 2, id="cut by TP"),
+        pytest.param({"pp": 2, "ep": 2, "world": 4}, 2, id="replicas", marks=pytest.mark.ci),
+    ],
 )
 def test_norms_are_megatrons_and_a_broken_step_is_told(
     ranks: Ranks, checkpoint: Checkpoint, topology: dict[str, int], copies: int

@@ -13,6 +13,7 @@ from bridge_plugins.errors import UsageError
 from bridge_plugins.parity.metrics import compare
 from bridge_plugins.parity.report import ParityReport
 from bridge_plugins.parity.scores import Scored, Scores, read_scores
+from tests.unit.cli.command import audit
 
 LOGPROBS = st.floats(-30, 0)
 
@@ -128,3 +129,17 @@ def test_a_file_comes_back_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     Scores("7", ()).write(tmp_path / "scores")
     with pytest.raises(UsageError, match="holds no sequence"):
         read_scores(tmp_path / "scores")
+
+
+def test_what_the_command_can_not_do_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    scores, other, nobody = tmp_path / "scores", tmp_path / "summary.json", "http://127.0.0.1:9"
+    Scores("1", (Scored((1, 2), 1, (-1.0,), (2,)),)).write(scores)
+    other.write_text('{"header": 1}')
+    assert "the server is gone" in audit("parity", scores, "--engine", nobody).error
+    assert (
+        "is for a Hugging Face folder" in audit("parity", scores, "--engine", nobody, "--prompt", "x").error
+    )
+    both = audit("parity", scores, "--engine", nobody, "--limit", "0", "--contract", "x")
+    assert "exclude each other" in both.error
+    assert "is no file of a trainer's scores" in audit("parity", other, "--engine", nobody).error
+    assert "nowhere can't be read" in audit("parity", tmp_path / "nowhere", "--engine", nobody).error
