@@ -39,7 +39,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": None, "kv_lora_rank": 512,
             "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
             "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
-            "first_k_dense_replace": 1, "max_position_embeddings": 4096, "rope_theta": 1e4,
+            "first_k_dense_replace": 1, "moe_layer_freq": 1, "topk_method": "greedy", "scoring_func": "softmax",
+            "routed_scaling_factor": 1.0, "norm_topk_prob": False, "max_position_embeddings": 4096, "rope_theta": 1e4,
         },
     ),
     # Qwen3-30B-A3B in small, for a CPU.

@@ -319,6 +319,20 @@ def test_a_reload_that_gives_other_weights_is_an_error(monkeypatch: pytest.Monke
         find_layout(model, model.load, sources_of(8), reload=broken)
 
 
+def test_what_a_loader_refused_at_once_is_not_loaded_again() -> None:
+    # A reload can't be tried where loading itself is what doesn't work (weights that were packed after loading, say).
+    model = Holder(8, 0)
+
+    def refusing(_: object) -> None:
+        raise AttributeError("'Parameter' object has no attribute 'weight_loader'")
+
+    def reload() -> None:
+        raise AssertionError("was loaded again")
+
+    with pytest.raises(AttributeError, match="weight_loader"):
+        find_layout(model, refusing, sources_of(8), reload=reload)
+
+
 def test_a_stack_of_matrices_is_one_box_and_each_may_be_held_transposed() -> None:
     model = nn.Module()
     model.stack = nn.Parameter(torch.zeros(3, 4, 5).bfloat16())

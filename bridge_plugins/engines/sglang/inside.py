@@ -17,7 +17,7 @@ from bridge_plugins.engines.sglang.actions import ACTIONS
 from bridge_plugins.engines.sglang.holders import Agreement
 from bridge_plugins.engines.sglang.known import Known
 from bridge_plugins.engines.sglang.layout_files import LayoutFile
-from bridge_plugins.engines.sglang.loading import checkpoint_folder, loader_of, reloader_of
+from bridge_plugins.engines.sglang.loading import checkpoint_folder, loader_of, reloader_of, why_not_again
 from bridge_plugins.engines.sglang.models import MODELS
 from bridge_plugins.engines.sglang.sent import Sent
 from bridge_plugins.errors import LayoutError
@@ -63,7 +63,8 @@ def _prepare(
         sources = read_sources(folder)
         file = LayoutFile.of(runner, sources)
         layout = file.read() if file else None
-        if layout is None:
+        why = why_not_again(runner)
+        if layout is None and not why:
             reload = reloader(folder) if reloader else None
             layout = find_layout(runner.model, loader_of(runner), sources, reload=reload)
             if file:

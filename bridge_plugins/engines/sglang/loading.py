@@ -14,6 +14,10 @@ from bridge_plugins.layout.sources import read_weights
 
 Weights = Iterable[tuple[str, Tensor]]
 
+_BEGIN = (
+    "restore_weights_before_loading"  # of SGLang's loader, which undoes what was done after the last load
+)
+
 
 def checkpoint_folder(model: str) -> str:
     """The checkpoint's folder: `model` itself, or what the Hugging Face cache holds under that name."""
@@ -22,6 +26,18 @@ def checkpoint_folder(model: str) -> str:
     from huggingface_hub import snapshot_download
 
     return str(snapshot_download(model, local_files_only=True))
+
+
+def why_not_again(runner: Any) -> str:
+    """Why weights can't be loaded again into `runner`'s model as it serves; empty if they can."""
+    from sglang.srt.model_loader.loader import DefaultModelLoader
+
+    quantised = runner.model_config.quantization
+    if not quantised or hasattr(DefaultModelLoader, _BEGIN):
+        return ""
+    return (
+        f"{quantised} weights are packed anew once they are loaded, which this SGLang can't undo; 0.5.21 can"
+    )
 
 
 def loader_of(runner: Any) -> Callable[[Weights], None]:
@@ -63,7 +79,7 @@ def _update(runner: Any) -> Iterator[None]:
     """Between the server's begin and end of an update, where it has them."""
     from sglang.srt.model_loader.loader import DefaultModelLoader
 
-    begin = getattr(DefaultModelLoader, "restore_weights_before_loading", None)
+    begin = getattr(DefaultModelLoader, _BEGIN, None)
     end = getattr(DefaultModelLoader, "postprocess_weights", None)
     device = torch.device(runner.device)
     with _default_dtype(runner.model_config.dtype):
