@@ -110,7 +110,9 @@ class Runner:
     def __init__(self, model_path: str) -> None:
         self.model = Model()
         self.model.load_weights = self.model.load  # type: ignore[assignment]
-        self.model_config = types.SimpleNamespace(model_path=model_path, dtype=torch.float32)
+        self.model_config = types.SimpleNamespace(
+            model_path=model_path, dtype=torch.float32, quantization=None
+        )
         self.loader = object()
 
 
@@ -138,6 +140,18 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     loader.DefaultModelLoader = type("DefaultModelLoader", (), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "sglang.srt.model_loader.loader", loader)
     return tmp_path
+
+
+def test_weights_that_are_packed_after_loading_are_left_alone_where_that_cannot_be_undone(
+    checkpoint: Path,
+) -> None:
+    runner = Runner(str(checkpoint))
+    runner.model_config.quantization = "fp8"
+    weights = torch.randn(6, 4).to(torch.bfloat16)
+    runner.model.load([("embed", weights)])
+    assert probe_after_load("loaded", runner) == "loaded"
+    assert records(runner.model).derived["all"].startswith("fp8 weights are packed anew once they are loaded")
+    assert torch.equal(runner.model.embed.data, weights)
 
 
 def test_live_probing_is_asked_for(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,10 +30,12 @@ def checkpoint_folder(model: str) -> str:
 
 def why_not_again(runner: Any) -> str:
     """Why weights can't be loaded again into `runner`'s model as it serves; empty if they can."""
+    quantised = runner.model_config.quantization
+    if not quantised:
+        return ""
     from sglang.srt.model_loader.loader import DefaultModelLoader
 
-    quantised = runner.model_config.quantization
-    if not quantised or hasattr(DefaultModelLoader, _BEGIN):
+    if hasattr(DefaultModelLoader, _BEGIN):
         return ""
     return (
         f"{quantised} weights are packed anew once they are loaded, which this SGLang can't undo; 0.5.21 can"
