@@ -61,9 +61,8 @@ def check_layers(answers: Sequence[Layers], summary: Summary) -> Checked | None:
 
 def _keys(summary: Summary) -> dict[str, int]:
     """Layer → the sum of its tensors' keys: which names, dtypes and shapes it has, whatever their weights are."""
-    sums: dict[str, int] = defaultdict(int)
+    keys: dict[str, list[int]] = defaultdict(list)
     for record in summary.records.values():
         place = place_of(record.name)
-        key = tensor_key(place.inside, record.dtype, record.shape)
-        sums[place.layer] = (sums[place.layer] + key) & MASK64
-    return sums
+        keys[place.layer].append(tensor_key(place.inside, record.dtype, record.shape))
+    return {layer: sum(several) & MASK64 for layer, several in keys.items()}

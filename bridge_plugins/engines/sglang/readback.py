@@ -90,7 +90,7 @@ def read_back(engine: Engine, summary: Summary) -> Served:
     layers = _open_layers(worlds, summary)
     open_records = {
         name: record
-        for name, record in summary.records.items()
+        for name, record in (summary.records.items() if layers != [] else ())
         if layers is None or place_of(name).layer in layers
     }
     told = Told({name: record.lanes for name, record in summary.records.items() if name not in open_records})
@@ -140,12 +140,15 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
         mine = [name for name in wrong if served.roles.get(name, TARGET) == role]
         for layer, names in by_layer(stale.intersection(mine)).items():
             assert previous is not None
-            what = f"{who} still serves version {previous.header.version} of {len(names)} tensors ({names[0]}, …)"
+            these = names[0] if len(names) == 1 else f"{len(names)} tensors ({names[0]}, …)"
+            what = f"{who} still serves version {previous.header.version} of {these}"
             step = "the bucket that carried them was not loaded"
+            if len(paths := _paths(served, names)) == 1:
+                step = f"what was sent did not come into the engine's {paths[0]}"
             findings.append(Finding("READBACK", layer, what, step, names, _ranks(served, names)))
         for cause in diagnose({name: wrong[name] for name in mine if name not in stale}, records):
             step = "the engine's loader put it elsewhere, or it was written by someone else"
-            if paths := sorted({path for name in cause.names for path in served.paths.get(name, ())}):
+            if paths := _paths(served, cause.names):
                 more = f" and {len(paths) - 1} more" if paths[1:] else ""
                 step = f"it lies in the engine's {paths[0]}{more}"
             ranks = _ranks(served, cause.names)
@@ -231,3 +234,8 @@ def _ranks(served: Served, names: Sequence[str]) -> tuple[int, ...]:
     """The ranks that are to blame for all of `names`; empty if that differs from name to name, or isn't known."""
     blamed = {served.ranks.get(name, ()) for name in names}
     return blamed.pop() if len(blamed) == 1 else ()
+
+
+def _paths(served: Served, names: Sequence[str]) -> list[str]:
+    """The engine's own tensors in which what is wrong of `names` lies, as far as that is known."""
+    return sorted({path for name in names for path in served.paths.get(name, ())})
