@@ -5,6 +5,7 @@ With arguments for pytest (``-k``, a path) only those tests run, and the table i
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -110,6 +111,7 @@ def page(report: Report, faults: dict[int, Fault]) -> str:
 
 def cell(said: str) -> str:
     """A sentence as a table's cell takes it."""
+    said = re.sub(r"/\S*/(?=\S)", "", said)  # checkpoints made for this run, in a folder of this machine
     return f"`{said}`".replace("|", "\\|") if said else ""
 
 

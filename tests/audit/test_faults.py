@@ -28,7 +28,7 @@ from tests.stacks.ranks import Ranks
             marks=[
                 pytest.mark.ci,
                 pytest.mark.fault(
-                    53, place="merge", rule="SHAPE", named="lm_head.weight: is [256, 64], the checkpoint has [512, 64]"
+                    19, place="merge", rule="SHAPE", named="lm_head.weight: is [256, 64], the checkpoint has [512, 64]"
                 ),
             ],
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -74,6 +75,36 @@ def _slabs(*call: Any) -> Any:
     return mirrored._slabs_out(*call)
 
 
+# --- what never travels, or with fewer bits ---------------------------------------------------------------------------
+
+
+def _no_buffers(*_: Any) -> tuple[()]:
+    """Parameters alone are walked."""
+    return ()
+
+
+def _no_bias(wrapped: Any, mapping: Any, args: Any, kwargs: Any) -> Any:
+    """The bias is collected behind a return that a module without a quantised weight takes."""
+    return {} if "e_score_correction_bias" in str(mapping.hf_param) else wrapped(*args, **kwargs)
+
+
+def _rounded(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+    """What a wrapper that casts a module to bfloat16 leaves of a float32 buffer that is made wide again later."""
+    import torch
+
+    return {
+        name: t.to(torch.bfloat16).float() if t.dtype is torch.float32 else t
+        for name, t in wrapped(*args, **kwargs).items()
+    }
+
+
+def _no_environment(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+    """A worker that was started without a variable that the first rank has."""
+    if os.environ["RANK"] != "0":
+        os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+    return wrapped(*args, **kwargs)
+
+
 #: fault: (its patches, whether they are there on import as well)
 FAULTS: dict[str, tuple[list[Replace], bool]] = {
     "local experts": ([_patch(_NAME, mirrored._local_experts)], True),
@@ -87,6 +118,10 @@ FAULTS: dict[str, tuple[list[Replace], bool]] = {
     "experts not gathered": ([_patch(f"{_MAPPED}.gather_from_tp_ranks", _experts_not_gathered)], False),
     "gate and up of the whole": ([_patch(f"{_MAPPING}:GatedMLPMapping.megatron_to_hf", _gate_up_of_the_whole)], False),
     "equal slabs": ([_patch(f"{_MAPPING}:split_qkv_weights", _slabs)], False),
+    "no buffers": ([_patch(f"{_BRIDGE}:persistent_buffers", _no_buffers)], False),
+    "no weight, no bias": ([_patch(f"{_MAPPING}:AutoMapping.megatron_to_hf", _no_bias)], False),
+    "rounded": ([_patch(f"{_MAPPING}:AutoMapping.megatron_to_hf", _rounded)], False),
+    "no environment": ([_patch(f"{_MAPPING}:AutoMapping.megatron_to_hf", _no_environment)], False),
     "a setting": ([], False),
 }  # fmt: skip
 

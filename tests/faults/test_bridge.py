@@ -88,6 +88,27 @@ from tests.stacks.models import NEW_ROPE
             ),
         ),
         pytest.param(
+            "DeepSeek EP2", "no buffers", marks=pytest.mark.fault(
+                36, place="stream", rule="SET", named="layer 1: model.layers.1.mlp.gate.e_score_correction_bias of",
+            ),
+        ),
+        pytest.param(
+            "DeepSeek EP2", "no weight, no bias", marks=pytest.mark.fault(
+                40, place="stream", rule="SET", named="layer 3: model.layers.3.mlp.gate.e_score_correction_bias of",
+            ),
+        ),
+        pytest.param(
+            "wide EP2", "rounded", marks=pytest.mark.fault(
+                55, place="shard", rule="HASH", named="layers 1-3: 3 tensors (e_score_correction_bias) are unlike",
+            ),
+        ),
+        pytest.param(
+            "wide EP2", "a setting", marks=pytest.mark.fault(
+                58, place="shard", rule="DTYPE",
+                named="3 tensors (model.layers.1.mlp.gate.weight, …) are bfloat16, the checkpoint has float32",
+            ),
+        ),
+        pytest.param(
             "TP2 padded", "a setting", marks=pytest.mark.fault(
                 53, place="shard", rule="SHAPE", named="512 rows of padded vocabulary were left in",
             ),

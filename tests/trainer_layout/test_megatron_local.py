@@ -51,14 +51,22 @@ def test_what_ranks_hold_is_bit_for_bit_what_the_bridge_yields(
 @pytest.mark.parametrize(
     ("fault", "topology", "said"),
     [
-        ("equal slabs", {"tp": 2}, "linear_qkv.weight"),
+        pytest.param(
+            "equal slabs", {"tp": 2}, "linear_qkv.weight",
+            marks=pytest.mark.fault(20, place="merge", rule="LAYOUT", named="linear_qkv.weight"),
+        ),
         ("gate and up", {"pp": 2, "ep": 2}, "decoder.layers.1.mlp.experts.linear_fc1"),
         pytest.param("experts", {"ep": 2}, "of another HF expert number", marks=CI),
         pytest.param("layers", {"pp": 2}, "of another HF layer number", marks=CI),
     ],
-)
+)  # fmt: skip
 def test_an_import_that_is_wrong_in_the_same_way_as_the_export(
-    ranks: Ranks, checkpoint: Checkpoint, fault: str, topology: dict[str, Any], said: str
+    ranks: Ranks,
+    checkpoint: Checkpoint,
+    record_property: Any,
+    fault: str,
+    topology: dict[str, Any],
+    said: str,
 ) -> None:
     for report in stages(ranks, checkpoint("qwen3_moe"), topology, fault=fault):
         assert report["same"]
@@ -66,6 +74,7 @@ def test_an_import_that_is_wrong_in_the_same_way_as_the_export(
         assert 0 < len(report["local"]) < 5
         assert {rule for rule, *_ in report["local"]} == {"LAYOUT"}
         assert all(said in text for _, _, text, _ in report["local"]), report["local"]
+        record_property("said", report["local"][0][2])
 
 
 def test_an_export_that_is_wrong_once_there_is_no_checkpoint_to_compare_with(

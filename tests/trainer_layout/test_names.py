@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.named import Named
 from tests.stacks.models import Checkpoint
 from tests.stacks.ranks import Ranks
 from tests.trainer_layout.cases import topology_of
@@ -46,22 +47,28 @@ def test_a_clean_run_contradicts_nothing(
 @pytest.mark.parametrize(
     ("fault", "topology", "said"),
     [
-        ("local layers", {"pp": 2}, [("UNIQ", [0, 1]), ("COV", "decoder layers 2-3 of 4")]),
-        ("local experts", {"ep": 2}, [("UNIQ", [0, 1])]),
-        (
-            "one chunk",
-            {"pp": 2, "vpp": 2},
-            [("UNIQ", [0]), ("UNIQ", [1]), ("COV", "decoder layers 2-3 of 4")],
+        pytest.param(
+            "local layers", {"pp": 2}, [("UNIQ", [0, 1]), ("COV", "decoder layers 2-3 of 4")],
+            marks=pytest.mark.fault(1, place="name mapping", rule="UNIQ", named="decoder.layers.0"),
+        ),
+        pytest.param(
+            "local experts", {"ep": 2}, [("UNIQ", [0, 1])],
+            marks=pytest.mark.fault(11, place="name mapping", rule="UNIQ", named="experts"),
+        ),
+        pytest.param(
+            "one chunk", {"pp": 2, "vpp": 2}, [("UNIQ", [0]), ("UNIQ", [1]), ("COV", "decoder layers 2-3 of 4")],
+            marks=pytest.mark.fault(4, place="name mapping", rule="COV", named="decoder layers 2-3 of 4"),
         ),
     ],
-)
+)  # fmt: skip
 def test_two_that_go_by_one_name(
-    ranks: Ranks, checkpoint: Checkpoint, fault: str, topology: dict[str, Any], said: list[Any]
+    ranks: Ranks, checkpoint: Checkpoint, named: Named, fault: str, topology: dict[str, Any], said: list[Any]
 ) -> None:
     findings = claims(ranks, checkpoint("qwen3_moe"), topology, fault=fault)
     assert [rule for rule, *_ in findings] == [rule for rule, _ in said]
-    for (_, text, named), (_, expected) in zip(findings, said, strict=True):
-        assert expected in (text if isinstance(expected, str) else [named]), findings
+    for (_, text, ranks_named), (_, expected) in zip(findings, said, strict=True):
+        assert expected in (text if isinstance(expected, str) else [ranks_named]), findings
+    named(text for _, text, _ in findings)
 
 
 @pytest.mark.ci

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import are, at
-from bridge_plugins.audit.names import is_often_wide, plain
+from bridge_plugins.audit.names import is_derived, is_often_wide, plain
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
@@ -43,7 +43,7 @@ class Dtypes:
             want = declared or (
                 source.dtype if source and context.expected and context.expected.dtypes else ""
             )
-            if not want or record.dtype == want:
+            if not want or record.dtype == want or (not declared and is_derived(name)):
                 continue
             if not declared and is_wider(record.dtype, want):
                 if not is_often_wide(name):

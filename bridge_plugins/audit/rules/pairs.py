@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer, count
-from bridge_plugins.audit.names import is_scale, weights_of_scale
+from bridge_plugins.audit.names import is_adapter, is_scale, weights_of_scale
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
@@ -111,7 +111,9 @@ def _fused(records: dict[str, Record]) -> dict[Kind, set[Kind]]:
 def _fused_pair(name: str) -> tuple[Kind, Kind] | None:
     """The kind of fused pair that a name belongs to, and both names of it."""
     match = _WORD.fullmatch(name)
-    if match is None or is_scale(name):  # a scale goes with its weight
+    if (
+        match is None or is_scale(name) or is_adapter(name)
+    ):  # a scale goes with its weight; an adapter may be of one half
         return None
     before, word, after = match.groups()
     one, other = _PARTNER[word]

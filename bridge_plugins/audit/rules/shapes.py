@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from bridge_plugins.audit.causes.wording import kind
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import are, at
-from bridge_plugins.audit.names import is_vocabulary, plain
+from bridge_plugins.audit.names import is_derived, is_vocabulary, plain
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
@@ -33,6 +33,8 @@ class Shapes:
         for name, record in context.last(summary).records.items():
             source = context.expected.sources.get(plain(name))
             if source is None or record.shape == source.shape or _is_packed(record.dtype, source.dtype):
+                continue
+            if is_derived(name):  # made anew by whoever needs it, as long as he likes
                 continue
             alike[kind(place_of(name)), record.shape, source.shape].append(name)
         for (_, found, should), names in alike.items():

@@ -79,6 +79,24 @@ def test_dtype_leaves_a_wide_router_and_a_quantised_weight_alone() -> None:
     assert found(Dtypes(), quantised) == []
 
 
+def test_dtype_judges_what_is_sent_too() -> None:
+    wide = {n: t.float() if ".mlp.gate." in n else t for n, t in weights().items()}
+    sent = summary(weights(), stage="wire")
+    (told,) = found(Dtypes(), wide, Context(expected=expected(weights()), wire=sent))
+    assert (told.severity, told.found, len(told.names)) == ("info", "bfloat16", 6)
+    declared = Declared(dtypes=(("*.mlp.gate.weight", "float32"),))
+    findings = found(Dtypes(), wide, Context(expected=expected(weights()), wire=sent, declared=declared))
+    assert [finding.severity for finding in findings] == ["error", "info"]
+
+
+def test_a_derived_buffer_may_have_any_shape_dtype_and_bits() -> None:
+    name = "model.layers.0.self_attn.rotary_emb.cos_sin_cache"
+    truth = {**weights(), name: torch.rand(8, 4)}
+    for other in (torch.rand(16, 4), torch.rand(8, 4).half(), torch.rand(8, 4)):
+        context = Context(expected=expected(truth, records=summary(truth).records))
+        assert [f for rule in BUILT_IN for f in found(rule, {**weights(), name: other}, context)] == []
+
+
 def test_dtype_meets_a_declared_policy_exactly() -> None:
     # Trained in float32, sent as bfloat16: the checkpoint is bfloat16 too, only the declaration tells.
     declared = Declared(dtypes=(("*.mlp.gate.weight", "float32"),))
@@ -108,6 +126,15 @@ def delta(second: Weights, *, trained: bool | None, frozen: tuple[str, ...] = ()
         previous=summary(weights(), version="1"), trained=trained, declared=Declared(frozen=frozen)
     )
     return [f"{f.severity}: {f}" for f in found(Delta(), second, context, version="2")]
+
+
+def test_hash_sees_a_base_beside_its_adapters() -> None:
+    truth = dataclasses.replace(expected(weights()), records=summary(weights()).records)
+    base = {n.replace("q_a_proj.", "q_a_proj.base_layer."): t for n, t in weights().items()}
+    assert found(Hash(), base, Context(expected=truth)) == []
+    name = "model.layers.2.self_attn.q_a_proj.base_layer.weight"
+    (finding,) = found(Hash(), changed(name, lambda t: t - 1, base), Context(expected=truth))
+    assert finding.layer == "layer 2"
 
 
 def test_delta() -> None:
@@ -201,6 +228,11 @@ def test_pair_sees_one_half_of_what_an_engine_fuses() -> None:
     assert found(Pairs(), half, partial="some") == []
     ungated = {n: t for n, t in weights().items() if "gate_proj" not in n}
     assert found(Pairs(), ungated) == []
+
+
+def test_pair_leaves_an_adapter_of_one_half_alone() -> None:
+    adapter = {UP.replace(".weight", f".lora_{side}.weight"): torch.rand(8, 4) for side in "AB"}
+    assert found(Pairs(), {**weights(), **adapter}) == []
 
 
 def test_pair_sees_a_pair_that_one_load_call_must_have_in_two_buckets() -> None:

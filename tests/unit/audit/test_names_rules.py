@@ -143,3 +143,11 @@ def test_cov_sees_experts_that_kept_their_local_numbers_without_any_checkpoint()
     lines = said(found(Coverage(), without(r"layers\.1\.mlp\.experts\.[02]\."), Context()))
     assert len(lines) == 1
     assert lines[0].startswith("COV layer 1: experts 0, 2 of 4 never came")
+
+
+def test_set_sees_adapters_of_stacked_experts() -> None:
+    stacked = [f"model.layers.0.mlp.experts.gate_up_proj.lora_{side}.weight" for side in "AB"]
+    fused = [f"model.layers.0.self_attn.q_a_proj.lora_{side}.weight" for side in "AB"]
+    tensors = {**weights(), **{name: torch.ones(2, 4, 8) for name in (*stacked, *fused)}}
+    (finding,) = found(NameSet(), tensors)
+    assert (finding.names, finding.severity) == (tuple(stacked), "warning")
