@@ -108,8 +108,19 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any], bool]] = {
     ),
 }  # fmt: skip
 
-#: Arguments that a server of that architecture can't do without.
-ARGUMENTS: dict[str, tuple[str, ...]] = {"GPT-OSS": ("--attention-backend", "triton")}
+#: With a layer that guesses the next token but one, which a server serves as a draft model beside the target.
+DRAFTED = "DeepSeek-V3, next-token layer"
+_, _fields, _ = ARCHITECTURES["DeepSeek-V3"]
+WITH_DRAFTS = {DRAFTED: ("DeepseekV3Config", {**_fields, "num_nextn_predict_layers": 1}, True)}
+
+#: Arguments that a server of that architecture can't do without. On a CPU the draft never runs: it has no kernels there.
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "GPT-OSS": ("--attention-backend", "triton"),
+    DRAFTED: (
+        "--attention-backend", "triton", "--speculative-algorithm", "EAGLE", "--speculative-num-steps", "1",
+        "--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "2",
+    ),
+}  # fmt: skip
 
 
 def make(architecture: str, folder: Path) -> None:
@@ -117,7 +128,7 @@ def make(architecture: str, folder: Path) -> None:
     import torch
     import transformers
 
-    config_class, fields, _ = ARCHITECTURES[architecture]
+    config_class, fields, _ = (ARCHITECTURES | WITH_DRAFTS)[architecture]
     config = getattr(transformers, config_class)(**fields)
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(config)
@@ -126,3 +137,22 @@ def make(architecture: str, folder: Path) -> None:
             if parameter.is_floating_point():
                 parameter.normal_(0, 0.05).add_(1.0 if parameter.dim() == 1 else 0.0)
     model.to(torch.bfloat16).save_pretrained(folder)
+    if architecture == DRAFTED:
+        _add_next_token_layer(folder, config.num_hidden_layers)
+
+
+def _add_next_token_layer(folder: Path, number: int) -> None:
+    """transformers has no module for it: a layer like the last one, and what joins it to the layers before."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    layer, last = f"model.layers.{number}.", f"model.layers.{number - 1}."
+    like = {
+        layer + name.removeprefix(last): weight for name, weight in weights.items() if name.startswith(last)
+    }
+    norm = weights["model.norm.weight"]
+    like |= {layer + name: norm for name in ("enorm.weight", "hnorm.weight", "shared_head.norm.weight")}
+    like[layer + "eh_proj.weight"] = torch.cat([weights[last + "self_attn.o_proj.weight"]] * 2, 1)
+    weights |= {name: torch.randn(weight.shape).to(weight.dtype) for name, weight in like.items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

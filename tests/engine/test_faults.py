@@ -3,50 +3,19 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from bridge_plugins.audit import Summary, WeightAudit
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.push import push
-from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
+from bridge_plugins.engines.sglang.readback import compare, read_back
 from bridge_plugins.errors import EngineError, PushError
-from bridge_plugins.layout.sources import read_weights
-from tests.engine.conftest import Servers, fault
 from tests.engine.model_rank import Sizes
+from tests.engine.pushed import Pushed, summary_of, weights_of
+from tests.engine.servers import Servers, fault
 
 pytestmark = pytest.mark.ci
 
 EXPERTS = ("Qwen3-MoE", Sizes(tp=2, ep=2))
-
-Weights = dict[str, torch.Tensor]
-
-
-def weights_of(servers: Servers, architecture: str, plus: float = 0.0) -> Weights:
-    stored = read_weights(servers.checkpoint(architecture))
-    return {name: (weight.float() + plus).to(weight.dtype) for name, weight in stored}
-
-
-def summary_of(weights: Weights, version: str) -> Summary:
-    audit = WeightAudit("tiny")
-    for _ in audit.watch(weights.items()):
-        pass
-    return audit.finish(version)[0]
-
-
-class Pushed:
-    """An engine that was just given version 2, and the summaries of it and of what it held before."""
-
-    def __init__(self, servers: Servers, architecture: str, sizes: Sizes, keep: str = "") -> None:
-        self.engine = servers.engine(architecture, sizes)
-        old, new = weights_of(servers, architecture), weights_of(servers, architecture, 0.5)
-        self.old, self.new = summary_of(old, "1"), summary_of(new, "2")
-        push(old.items(), [self.engine])
-        if keep:
-            fault(self.engine, "keep", path=keep)
-        push(new.items(), [self.engine])
-
-    def compare(self) -> Comparison:
-        return compare(self.new, self.engine.url, read_back(self.engine, self.new), self.old)
+STAGES = ("Qwen3, tied embeddings", Sizes(pp=2))
 
 
 def test_what_was_pushed_is_served_and_every_byte_is_told(servers: Servers) -> None:
@@ -94,8 +63,8 @@ def test_a_layer_from_a_copy_made_before_is_stale(servers: Servers) -> None:
 
 
 def test_every_pipeline_stage_is_read_back_and_a_fault_on_the_second_one_is_found(servers: Servers) -> None:
-    engine = servers.engine("Qwen3-MoE", Sizes(pp=2))
-    summary = summary_of(weights_of(servers, "Qwen3-MoE"), "1")
+    engine = servers.engine(*STAGES)
+    summary = summary_of(weights_of(servers, STAGES[0]), "1")
     found = compare(summary, engine.url, read_back(engine, summary), None)
     assert found.consistent, (found.not_compared, found.findings)
     name = "model.layers.1.input_layernorm.weight"
@@ -106,9 +75,9 @@ def test_every_pipeline_stage_is_read_back_and_a_fault_on_the_second_one_is_foun
 
 
 def test_buckets_for_an_engine_with_pipeline_stages_are_refused_before_they_kill_it(servers: Servers) -> None:
-    engine = servers.engine("Qwen3-MoE", Sizes(pp=2))
+    engine = servers.engine(*STAGES)
     with pytest.raises(PushError, match="2 pipeline stages"):
-        push(weights_of(servers, "Qwen3-MoE").items(), [engine])
+        push(weights_of(servers, STAGES[0]).items(), [engine])
     assert engine.healthy()
 
 

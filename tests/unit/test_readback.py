@@ -224,7 +224,7 @@ def test_a_stale_tensor_is_called_stale(engine: InProcess) -> None:
     found = verdict(engine, previous=old)
     assert found.mismatched == (W,)
     assert "READBACK layer 2" in str(found.findings[0])
-    assert "http://engine still serves version old of 1 tensors" in str(found.findings[0])
+    assert "http://engine still serves version old of model." in str(found.findings[0])
 
 
 def test_every_copy_of_the_model_behind_one_server_must_be_right(engine: InProcess) -> None:

@@ -1,17 +1,20 @@
 """A plugin of SGLang that breaks the engine's memory on request. Found when this folder is on PYTHONPATH: tests alone.
 
-``/weights_checker`` with the action ``fault.<name>:<json>``; `rank` says which rank's memory, `path` which tensor.
+``/weights_checker`` with the action ``fault.<name>:<json>``; `rank` says which rank's memory, `path` which tensor, `role`
+whether the target's or a draft's. ``arm`` breaks the loader instead, until ``disarm`` (see bridge_loaders.py).
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 KEPT: dict[str, torch.Tensor] = {}
+UNDO: list[Callable[[], object]] = []
 
 
 def register() -> None:
@@ -19,6 +22,9 @@ def register() -> None:
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     HookRegistry.register("sglang.srt.utils.weight_checker.WeightChecker.handle", handle, HookType.AROUND)
+    HookRegistry.register(
+        "sglang.srt.model_executor.model_runner.ModelRunner.load_model", remember, HookType.AFTER
+    )
     if os.environ.get("BRIDGE_FAULT") == "lose":
         HookRegistry.register(
             "sglang.srt.models.qwen3_moe.Qwen3MoeForCausalLM.load_weights", lose, HookType.AFTER
@@ -30,15 +36,25 @@ def handle(original: Any, checker: Any, action: str, *args: Any, **kwargs: Any) 
         return original(checker, action, *args, **kwargs)
     name, _, arguments = action.removeprefix("fault.").partition(":")
     asked = json.loads(arguments)
+    role = kwargs.get("role", "target")
+    if name != "disarm" and role != asked.pop("role", "target"):
+        return None
     if torch.distributed.get_rank() == asked.pop("rank", torch.distributed.get_rank()):
         with torch.no_grad():
             FAULTS[name](checker._get_model(), **asked)
     return None
 
 
+def remember(result: Any, runner: Any, *_: Any, **__: Any) -> Any:
+    """Where a model's runner is: what it holds beside the weights."""
+    runner.model._test_runner = (runner,)
+    return result
+
+
 def tensors(model: Any, beginning: str) -> dict[str, torch.Tensor]:
-    """The served tensors whose path begins so: parameters, and attributes such as DeepSeek's absorbed weights."""
+    """The served tensors whose path begins so: parameters, buffers, and attributes such as DeepSeek's absorbed weights."""
     found = {path: parameter.data for path, parameter in model.named_parameters()}
+    found |= dict(model.named_buffers())
     for prefix, module in model.named_modules():
         found |= {f"{prefix}.{key}": v for key, v in vars(module).items() if isinstance(v, torch.Tensor)}
     chosen = {path: tensor for path, tensor in found.items() if path.startswith(beginning)}
@@ -72,7 +88,60 @@ def put_back(model: Any, path: str) -> None:
         tensor.copy_(KEPT[name])
 
 
-FAULTS = {"flip": flip, "exchange": exchange, "keep": keep, "put_back": put_back}
+def garbage(model: Any, path: str) -> None:
+    """What memory holds that was released and came back."""
+    for tensor in tensors(model, path).values():
+        tensor.copy_(torch.randn(tensor.shape))
+
+
+def scale(model: Any, path: str, by: float) -> None:
+    """As a scale does that is read in another format."""
+    for tensor in tensors(model, path).values():
+        tensor.mul_(by)
+
+
+def elsewhere(model: Any, path: str) -> None:
+    """The same bits at another address: a captured graph would still read the old one."""
+    for name in tensors(model, path):
+        module, _, key = name.rpartition(".")
+        setattr(model.get_submodule(module), key, getattr(model.get_submodule(module), key).clone())
+
+
+def longer(model: Any, path: str) -> None:
+    """Twice as long, as a table of positions is for a longer context."""
+    for name, tensor in tensors(model, path).items():
+        module, _, key = name.rpartition(".")
+        setattr(model.get_submodule(module), key, torch.cat([tensor, tensor]))
+
+
+def caches(model: Any) -> None:
+    """What requests have left behind, which is no weight."""
+    [runner] = model._test_runner
+    pool = runner.token_to_kv_pool
+    for buffer in (*pool.k_buffer, *pool.v_buffer):
+        buffer.normal_()
+
+
+def arm(model: Any, loader: str, **given: Any) -> None:
+    """Put `loader` of bridge_loaders.py around the model's own."""
+    import bridge_loaders
+
+    disarm(model)
+    around, own = getattr(bridge_loaders, loader), model.load_weights
+    model.load_weights = lambda weights, *_, **__: around(model, own, weights, **given)
+
+
+def disarm(model: Any) -> None:
+    """The model's own loader again, and its own tensors."""
+    vars(model).pop("load_weights", None)
+    while UNDO:
+        UNDO.pop()()
+
+
+FAULTS = {
+    f.__name__: f
+    for f in (flip, exchange, keep, put_back, garbage, scale, elsewhere, longer, caches, arm, disarm)
+}
 
 LOADS = 0
 

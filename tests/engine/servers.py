@@ -16,6 +16,7 @@ import pytest
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.launch.engine import Server
 from bridge_plugins.launch.processes import Run
+from tests.engine.architectures import ARGUMENTS
 from tests.engine.model_rank import Sizes
 from tests.stacks.ranks import Ranks
 
@@ -37,7 +38,7 @@ class Servers:
         folder = self.folder / architecture
         if not folder.exists():
             self.ranks(
-                "tests.engine.conftest:make_checkpoint",
+                "tests.engine.servers:make_checkpoint",
                 backend=None, architecture=architecture, folder=str(folder),
             )  # fmt: skip
         return folder
@@ -62,11 +63,14 @@ class Servers:
             "--tp-size", str(sizes.tp), "--ep-size", str(sizes.ep), "--pp-size", str(sizes.pp),
             "--skip-server-warmup", "--skip-tokenizer-init", "--admin-api-key", KEY,
             "--max-total-tokens", "4096", "--max-running-requests", "16", "--log-level", "info",
+            *ARGUMENTS.get(architecture, ()),
         ]  # fmt: skip
         path = [str(FAULTS), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = {
             "PYTHONPATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1",
             "TOKENIZERS_PARALLELISM": "false", "BRIDGE_PLUGINS_CPU": "1", "BRIDGE_READBACK": "1",
+            # Nothing is generated: a server with a draft has no kernels for it here.
+            "SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "0",
             "SGLANG_CPU_OMP_THREADS_BIND": "|".join(str(r % (os.cpu_count() or 1)) for r in range(sizes.world)),
         }  # fmt: skip
         process = self.run.start(f"engine-{port}", command, env=env | environment)
