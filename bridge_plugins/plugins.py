@@ -96,7 +96,7 @@ def _register(name: str, where: str, import_plugin: Callable[[], Any]) -> None:
         return
     try:
         manager().register(import_plugin(), name)
-    except Exception as error:  # a plugin that can't be imported must not stop a training run
+    except (Exception, SystemExit) as error:  # a plugin that can't be imported must not stop a training run
         origins()[name] = Origin(name, where, f"{type(error).__name__}: {error}")
         logger.warning("plugin %s (%s) left out: %s: %s", name, where, type(error).__name__, error)
     else:
@@ -110,7 +110,7 @@ def _apply_patches(disabled: set[str]) -> None:
         where = origins()[name].where if name in origins() else "registered in code"
         try:
             patches = list(cast("Iterable[Patch]", implementation.function()))
-        except Exception as error:  # as above: one plugin's fault is its own
+        except (Exception, SystemExit) as error:  # as above: one plugin's fault is its own
             logger.warning("plugin %s (%s) gave no patches: %s: %s", name, where, type(error).__name__, error)
             continue
         for patch in patches:

@@ -5,9 +5,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+# A reply comes from outside: nothing is counted up to a number that no cluster has.
+Rank = Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+World = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 
 #: What one layer takes in `Layers.digests`.
 LAYER_BYTES = 16 + 8 + 1
@@ -29,8 +35,8 @@ class Layers(msgspec.Struct, frozen=True):
         keys: per layer, the sum of the keys N(t) of the HF tensors in it that the ranks hold whole, modulo 2**64.
     """
 
-    rank: int
-    world: int
+    rank: Rank
+    world: World
     agreed: str
     digests: bytes
     compared: int
@@ -70,8 +76,8 @@ class Answer(msgspec.Struct, frozen=True):
     own tensor (see `layout.probe.Layout`); both are of all layers.
     """
 
-    rank: int
-    world: int
+    rank: Rank
+    world: World
     tensors: dict[str, tuple[Held, ...]]
     untold: dict[str, str] = {}
     derived: dict[str, str] = {}

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import httpx
 import msgspec
 
+from bridge_plugins.engines.sglang.reply import HttpReply, call
 from bridge_plugins.errors import EngineError
 
 Reply = TypeVar("Reply")
@@ -160,7 +161,7 @@ class Engine:
                 for key, text in rank["checksums"].items()
                 if key == "bridge" or key.endswith(".bridge")
             ]
-        except (KeyError, TypeError, AttributeError, msgspec.DecodeError) as error:
+        except (KeyError, TypeError, AttributeError, RecursionError, msgspec.DecodeError) as error:
             raise EngineError(
                 f"{self.url} gave a reply of another version of this package: {error}"
             ) from error
@@ -181,18 +182,12 @@ class Engine:
 
     def _request(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, missing_is_none: bool = False
-    ) -> Any:
-        try:
-            answer = self._http.request(method, path, json=body)
-        except httpx.TimeoutException as error:
-            raise EngineError(f"{self.url}{path}: no answer in {self._http.timeout.read:.0f} s") from error
-        except httpx.HTTPError as error:
-            raise EngineError(f"{self.url}{path}: the server is gone ({type(error).__name__})") from error
-        if answer.status_code == 404 and missing_is_none:
+    ) -> HttpReply | None:
+        answer = call(self._http, method, path, body)
+        if answer.status == 404 and missing_is_none:
             return None
-        if not answer.is_success:
+        if not answer.good:
             raise EngineError(
-                f"{self.url}{path} answered {answer.status_code}: {answer.text[:300]}",
-                status=answer.status_code,
+                f"{self.url}{path} answered {answer.status}: {answer.text}", status=answer.status
             )
         return answer
