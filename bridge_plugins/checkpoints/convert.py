@@ -87,12 +87,18 @@ def _converted(
 
 
 def _refuse_what_breaks_a_rule(hf: Path, topology: Topology) -> None:
+    import torch
     from transformers import AutoConfig
+
+    from bridge_plugins.patches import cpu
 
     try:
         config = AutoConfig.from_pretrained(hf)
     except (OSError, ValueError) as error:
         raise UsageError(f"{hf} has no config that can be read: {str(error).splitlines()[0]}") from error
-    if violations := topology.violations(ModelSizes.from_hf_config(config)):
-        listed = "\n".join(f"  {violation}" for violation in violations)
+    broken = [str(violation) for violation in topology.violations(ModelSizes.from_hf_config(config))]
+    if not cpu.wanted() and topology.world > (gpus := torch.cuda.device_count()):
+        broken.append(f"a GPU for each rank: WORLD={topology.world}, GPUs={gpus}; try BRIDGE_PLUGINS_CPU=1")
+    if broken:
+        listed = "\n".join(f"  {rule}" for rule in broken)
         raise UsageError(f"{hf} can't be converted with {topology}:\n{listed}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from bridge_plugins.errors import UsageError
 from bridge_plugins.layout.sources import Source, read_sources
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TENSORS = "tensors.json"
 
@@ -19,19 +24,42 @@ def describe(source: Path, folder: Path) -> None:
     (folder / TENSORS).write_bytes(msgspec.json.encode(read_sources(source)))
 
 
-def as_described(bridge: Any, folder: Path) -> None:
-    """Let `bridge`, made from `folder`, take names and shapes from there, if its tensors are described and not there.
-
-    Raises `UsageError` for a description that can't be read.
-    """
+def read(folder: Path) -> list[Source]:
+    """The tensors that `folder` describes, or else those that lie there. Raises `UsageError` if neither can be read."""
     file = folder / TENSORS
     if not file.is_file():
-        return
+        return read_sources(folder)
     try:
-        sources = msgspec.json.decode(file.read_bytes(), type=list[Source])
+        return msgspec.json.decode(file.read_bytes(), type=list[Source])
     except msgspec.DecodeError as error:
         raise UsageError(f"{file} is no list of tensors: {error}") from error
-    bridge.hf_pretrained = _without_weights(bridge.hf_pretrained, sources)
+
+
+def as_described(bridge: Any, folder: Path, sources: Iterable[Source]) -> None:
+    """Let `bridge`, made from `folder`, take names and shapes from `sources`, if they aren't there themselves."""
+    if (folder / TENSORS).is_file():
+        bridge.hf_pretrained = _without_weights(bridge.hf_pretrained, sources)
+
+
+def as_in_source(
+    stream: Iterable[tuple[str, Tensor]], sources: Iterable[Source]
+) -> Iterator[tuple[str, Tensor]]:
+    """The items of `stream`, each in the dtype of the source where that loses nothing: Megatron holds some of them wider."""
+    import torch
+
+    dtypes = {source.name: getattr(torch, source.dtype, None) for source in sources}
+    for name, tensor in stream:
+        narrow = tensor.to(dtypes.get(name) or tensor.dtype)
+        same = narrow.dtype == tensor.dtype or torch.equal(narrow.to(tensor.dtype), tensor)
+        yield name, narrow if same else tensor
+
+
+def main_dtype(sources: Iterable[Source]) -> str:
+    """The dtype of most elements, as torch spells it."""
+    elements: Counter[str] = Counter()
+    for source in sources:
+        elements[source.dtype] += math.prod(source.shape)
+    return elements.most_common(1)[0][0]
 
 
 def _without_weights(pretrained: Any, sources: Iterable[Source]) -> Any:

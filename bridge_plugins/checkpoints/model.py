@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bridge_plugins.checkpoints.described import as_described
+from bridge_plugins.checkpoints import described
 from bridge_plugins.errors import UsageError
 from bridge_plugins.fusions import switch_off
 from bridge_plugins.patches import cpu
@@ -37,11 +37,12 @@ def build(folder: Path, topology: Topology, *, weights: bool) -> Model:
         bridge = AutoBridge.from_hf_pretrained(str(folder))
     except (OSError, ValueError, NotImplementedError) as error:
         raise UsageError(f"Megatron Bridge can't convert {folder}: {str(error).splitlines()[0]}") from error
-    as_described(bridge, folder)
+    sources = described.read(folder)
+    described.as_described(bridge, folder, sources)
     provider = bridge.to_megatron_provider(load_weights=weights)
     for field, value in topology.provider_fields().items():
         setattr(provider, field, value)
-    provider.pipeline_dtype = provider.params_dtype
+    _hold_as(provider, described.main_dtype(sources))
     adapt(provider) if cpu.wanted() else switch_off(provider)
     provider.perform_initialization = False
     provider.initialize_model_parallel(seed=1)
@@ -53,3 +54,15 @@ def build(folder: Path, topology: Topology, *, weights: bool) -> Model:
         mixed_precision_wrapper=None,
     )
     return Model(bridge, chunks)
+
+
+def _hold_as(provider: Any, dtype: str) -> None:
+    """Hold parameters as the folder has them; a config may not say how that is, or say it in one of its parts only."""
+    import torch
+
+    if dtype not in ("bfloat16", "float16", "float32"):
+        raise UsageError(
+            f"a checkpoint holds bfloat16, float16 or float32; most of this folder's weights are {dtype}"
+        )
+    provider.params_dtype = provider.pipeline_dtype = provider.autocast_dtype = getattr(torch, dtype)
+    provider.bf16, provider.fp16 = dtype == "bfloat16", dtype == "float16"

@@ -11,7 +11,7 @@ import msgspec
 
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.checkpoints import paths, raw, safetensors_files
-from bridge_plugins.checkpoints.described import describe
+from bridge_plugins.checkpoints.described import as_in_source, describe, read
 from bridge_plugins.checkpoints.model import Model, build
 from bridge_plugins.errors import UsageError
 from bridge_plugins.topology import Topology
@@ -47,13 +47,20 @@ class Job(msgspec.Struct):
 
 
 class Converted(msgspec.Struct):
-    """What rank 0 says at the end: how much there is, its digest, whether it was held against something, and findings."""
+    """What rank 0 says at the end.
+
+    Attributes:
+        digest: of the model, see `fingerprint.rollup`.
+        compared_with: what it was held against; empty for nothing.
+        wider: tensors that Megatron holds in a wider dtype than the source, with the same values.
+    """
 
     tensors: int
     nbytes: int
     digest: str
     compared_with: str
     findings: list[Finding] = []
+    wider: int = 0
 
 
 def work(job: Job, say: Say) -> Converted:
@@ -83,7 +90,12 @@ def to_megatron(job: Job, topology: Topology, say: Say) -> Converted:
     expected = Expected.from_folder(source) if dist.get_rank() == 0 else None
     summary = _audited(model, source.name, topology, expected, _drained)
     on_first_rank(lambda: _complete(summary, iteration, source, part), error_type=UsageError)
-    return _converted(summary, str(source), summary.findings)
+    converted = _converted(summary, str(source), summary.findings)
+    known = expected.sources if expected else {}
+    converted.wider = sum(
+        record.dtype != known[name].dtype for name, record in summary.records.items() if name in known
+    )
+    return converted
 
 
 def to_hf(job: Job, topology: Topology, say: Say) -> Converted:
@@ -102,7 +114,7 @@ def to_hf(job: Job, topology: Topology, say: Say) -> Converted:
 
     def consume(stream: Iterable[tuple[str, Tensor]]) -> None:
         if dist.get_rank() == 0:
-            safetensors_files.write(stream, part)
+            safetensors_files.write(as_in_source(stream, read(hf)), part)
         else:
             _drained(stream)
 

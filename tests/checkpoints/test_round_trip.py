@@ -49,19 +49,20 @@ def convert(fault: str = "", **job: Any) -> dict[str, Any]:
     return {**msgspec.to_builtins(converted), "said": said, "looks_finished": looks_finished}
 
 
-def compared(one: str, other: str) -> dict[str, list[str]]:
-    """The tensors of two HF folders that are not byte for byte the same, and those that only became wider."""
+def compared(one: str, other: str) -> list[str]:
+    """The tensors that are not byte for byte the same in two HF folders."""
     import torch
 
     a, b = dict(_tensors(one)), dict(_tensors(other))
     assert len(a) > 30
-    found: dict[str, list[str]] = {"other": sorted(a.keys() ^ b.keys()), "wider": []}
-    for name in sorted(a.keys() & b.keys()):
-        if a[name].dtype != b[name].dtype and torch.equal(a[name].double(), b[name].double()):
-            found["wider"].append(name)
-        elif not torch.equal(a[name].contiguous().view(torch.uint8), b[name].contiguous().view(torch.uint8)):
-            found["other"].append(name)
-    return found
+    return [
+        name
+        for name in sorted(a.keys() | b.keys())
+        if name not in a
+        or name not in b
+        or a[name].dtype != b[name].dtype
+        or not torch.equal(a[name].contiguous().view(torch.uint8), b[name].contiguous().view(torch.uint8))
+    ]
 
 
 def _tensors(folder: str) -> Iterator[tuple[str, Any]]:
@@ -84,8 +85,8 @@ def run(ranks: Ranks, source: Path, part: Path, hf: Path, fault: str = "", **siz
     [
         ("qwen3_moe", {"tp": 2, "pp": 2, "ep": 2}, {"pp": 2, "ep": 2}),
         pytest.param("qwen3_moe", {"pp": 2, "vpp": 2}, {"ep": 4}, marks=pytest.mark.ci),
-        pytest.param("qwen3_moe", {"tp": 2, "ep": 2, "etp": 2}, {"tp": 2}, marks=pytest.mark.ci),
-        pytest.param("deepseek_v3", {"tp": 2, "ep": 2}, {"pp": 2}, marks=pytest.mark.ci),
+        pytest.param("qwen3_moe", {"tp": 2, "ep": 2, "etp": 2}, {"tp": 2}, marks=pytest.mark.full),
+        pytest.param("deepseek_v3", {"tp": 2, "ep": 2}, {"pp": 2}, marks=pytest.mark.full),
         pytest.param("qwen3_tied", {"tp": 2, "pp": 2}, {"tp": 1}, marks=pytest.mark.ci),
         pytest.param("qwen3_vl_moe", {"tp": 2, "ep": 2}, {"pp": 2}, marks=[pytest.mark.ci, NEW_ROPE]),
     ],
@@ -99,14 +100,13 @@ def test_a_checkpoint_gives_the_same_bytes_back_in_any_topology(
     assert [words.split()[0] for words in made["said"]] == ["loading", "saving", "reading", "comparing"]
     assert made["looks_finished"] == [], "killed there, it must not be taken for a checkpoint"
     assert paths.is_checkpoint(tmp_path / "megatron")
+    # Megatron keeps a router's bias, and the bridge a vision tower, in float32.
+    assert (made["wider"] > 0) == (family in ("deepseek_v3", "qwen3_vl_moe"))
     back = run(ranks, tmp_path / "megatron", tmp_path / "hf", tmp_path / "megatron" / paths.HF, **read)
     assert back["findings"] == []
     assert back["compared_with"].endswith("release.summary.json")
     assert back["digest"] == made["digest"]
-    [found] = ranks(f"{HERE}:compared", one=str(source), other=str(tmp_path / "hf"), backend=None)
-    assert found["other"] == []
-    # Megatron keeps a router's bias in float32, and the published checkpoints have it so; this one is bfloat16.
-    assert {name.rpartition(".")[2] for name in found["wider"]} <= {"e_score_correction_bias"}
+    assert ranks(f"{HERE}:compared", one=str(source), other=str(tmp_path / "hf"), backend=None) == [[]]
     config, ours = (json.loads((folder / "config.json").read_bytes()) for folder in (source, tmp_path / "hf"))
     assert ours == config
     files = {path.name for path in (tmp_path / "hf").iterdir()}

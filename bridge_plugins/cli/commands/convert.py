@@ -66,6 +66,7 @@ def convert(
         )
     else:
         held = f"equal to {converted.compared_with}" if converted.compared_with else "held against nothing"
+        held += f"; {converted.wider} in a wider dtype, with the same values" if converted.wider else ""
         typer.echo(f"wrote {folder}{os.sep}: {topology}")
         typer.echo(
             f"{converted.tensors} tensors, {converted.nbytes:,} bytes, digest {converted.digest}: {held}"
