@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.push import push
 from bridge_plugins.engines.sglang.readback import compare, read_back
+from bridge_plugins.engines.sglang.transports.from_disk import FromDisk
 from bridge_plugins.errors import EngineError, PushError
 from tests.engine.model_rank import Sizes
-from tests.engine.pushed import Pushed, summary_of, weights_of
+from tests.engine.pushed import Old, Pushed, summary_of, weights_of
 from tests.engine.servers import Servers, fault
 
 pytestmark = pytest.mark.ci
@@ -62,9 +65,11 @@ def test_a_layer_from_a_copy_made_before_is_stale(servers: Servers) -> None:
     assert f"still serves version 1 of {len(names)} tensors" in str(found.findings[0])
 
 
-def test_every_pipeline_stage_is_read_back_and_a_fault_on_the_second_one_is_found(servers: Servers) -> None:
-    engine = servers.engine(*STAGES)
-    summary = summary_of(weights_of(servers, STAGES[0]), "1")
+def test_every_pipeline_stage_is_read_back_and_a_fault_on_the_second_one_is_found(
+    servers: Servers, tmp_path: Path
+) -> None:
+    old = Old(servers, *STAGES, transport=FromDisk(tmp_path))
+    engine, summary = old.engine, old.old
     found = compare(summary, engine.url, read_back(engine, summary), None)
     assert found.consistent, (found.not_compared, found.findings)
     name = "model.layers.1.input_layernorm.weight"
