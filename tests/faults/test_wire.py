@@ -118,7 +118,7 @@ def without_scales(stream: Stream) -> Stream:
         )),
         pytest.param(without_scales, marks=pytest.mark.fault(
             65, place="quantiser", rule="PAIR",
-            named="layer 0: 7 tensors (model.layers.0.mlp.down_proj.weight, …) are quantised and comes without a scale",
+            named="layer 0: 7 tensors (model.layers.0.mlp.down_proj.weight, …) are quantised and come without a scale",
         )),
     ],
 )  # fmt: skip

@@ -52,6 +52,8 @@ class Dtypes:
                 whose = "is declared as" if declared else "the checkpoint has"
                 wrong[(record.dtype, whose, want)].append(name)
         for (found, whose, want), names in wrong.items():
+            if len(names) > 1:
+                whose = whose.replace("is declared", "are declared")
             yield Finding(
                 self.code, at(names), f"{are(names)} {found}, {whose} {want}",
                 "a cast on the way loses bits", tuple(names), expected=want, found=found,

@@ -55,7 +55,7 @@ class Pairs:
         ]
         for layer, names in by_layer(bare).items():
             yield Finding(
-                self.code, layer, f"{count(names, 'is', 'are')} quantised and comes without a scale",
+                self.code, layer, f"{count(names, 'is quantised and comes', 'are quantised and come')} without a scale",
                 "the engine keeps or lacks the scale: outputs are NaN or noise", names,
                 expected="weight and scale", found="weight",
             )  # fmt: skip
@@ -65,7 +65,7 @@ class Pairs:
             if s.endswith(("_scale_inv", "weight_scale")) and not records.keys() & weights_of_scale(s)
         ).items():
             yield Finding(
-                self.code, layer, f"{count(names, 'is', 'are')} a scale and comes without its weight",
+                self.code, layer, count(names, "is a scale and comes without its weight", "are scales and come without their weights"),
                 "send the weight in the same version", names, expected="weight and scale", found="scale",
             )  # fmt: skip
 
