@@ -20,13 +20,13 @@ class Held:
     tensor: Tensor
 
 
-def reachable(model: nn.Module) -> Iterator[Held]:
+def reachable(model: nn.Module, *, attributes: bool = True) -> Iterator[Held]:
     """Parameters first, then buffers, then attributes (DeepSeek's absorbed weights, say). Views of the same bytes once.
 
-    Not looked into: objects that are no modules.
+    Not looked into: objects that are no modules. Without `attributes` it is some tens of milliseconds faster.
     """
     seen: set[tuple[object, ...]] = set()
-    for place in ("_parameters", "_buffers", "__dict__"):
+    for place in ("_parameters", "_buffers", "__dict__") if attributes else ("_parameters", "_buffers"):
         for prefix, module in model.named_modules():
             for held in _inside(getattr(module, place), prefix, depth=0):
                 tensor = held.tensor

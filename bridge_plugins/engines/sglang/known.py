@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import torch
@@ -110,11 +111,18 @@ class Known:
 
         Raises `EngineError` if one is gone.
         """
-        held = {one.path: dense(one.tensor) for one in reachable(model)}
-        paths = chain((block.path for block in self.layout.blocks), self.layout.offsets)
-        if gone := next((path for path in paths if path not in held), None):
-            raise EngineError(f"{gone} was there when the layout was found out and is not any more")
-        return held
+        gone: list[str] = []
+        for attributes in (False, True):  # most models have nothing but parameters and buffers
+            held = {one.path: dense(one.tensor) for one in reachable(model, attributes=attributes)}
+            gone = [path for path in self._paths if path not in held]
+            if not gone:
+                return held
+        raise EngineError(f"{gone[0]} was there when the layout was found out and is not any more")
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        """All tensors that the layout speaks of."""
+        return list(dict.fromkeys(chain((block.path for block in self.layout.blocks), self.layout.offsets)))
 
     def __str__(self) -> str:
         said = f"{len(self.layout.blocks)} blocks, {self.compared:,} of {self.served:,} bytes"
