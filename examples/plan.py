@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bridge_plugins.checkpoints.paths import iteration
 from bridge_plugins.cli import exits
 from bridge_plugins.errors import UsageError
-from bridge_plugins.launch.flags import Settings, settings
-from bridge_plugins.launch.profiles import Profile, read_profile
-from bridge_plugins.topology import ModelSizes, Topology
+from bridge_plugins.launch.flags import Settings
+from bridge_plugins.launch.profiles import read_profile
+from bridge_plugins.topology import Topology
 from bridge_plugins.topology.options import megatron, sglang
+from examples.checks import checked, profile_of, resized, usable
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,11 @@ def run(
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be run.")] = False,
     ) -> None:
         """Check the sizes, print what will be run, and run it. Further options are handed on to the framework."""
-        asked_sizes = _resized(sizes, size or [])
-        known = read_profile(profile) if profile else _profile_of(model)
-        follows = _checked(asked_sizes, known, contract, colocated)
+        asked_sizes = resized(sizes, size or [])
+        known = read_profile(profile) if profile else profile_of(model)
+        follows = checked(asked_sizes, known, contract, colocated)
         asked = Asked(
-            model=_usable(model, dry_run),
+            model=usable(model, dry_run),
             checkpoint=checkpoint.absolute() if checkpoint else None,
             data=data.absolute() if data else None,
             home=home.absolute(),
@@ -140,50 +141,6 @@ def run(
             _become(planned)
 
     exits.run(app)
-
-
-def _checked(topology: Topology, profile: Profile, contract: str, colocated: bool) -> Settings:
-    """What follows from the sizes. Raises `UsageError` with everything that they break."""
-    broken = []
-    try:
-        follows = settings(topology, profile, contract)
-    except UsageError as error:
-        broken.append(str(error))
-    engines = topology.engines * topology.engine_gpus
-    if colocated and engines != topology.world:
-        numbers = f"ENGINES={topology.engines} of {topology.engine_gpus} GPUs, WORLD={topology.world}"
-        broken.append(f"  engines on the trainer's GPUs share out all of them: {numbers}")
-    if broken:
-        raise UsageError("\n".join(broken))
-    return follows
-
-
-def _profile_of(model: Path) -> Profile:
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.from_pretrained(model)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{model} has no config that can be read: {str(error).splitlines()[0]}") from error
-    return Profile(str(model), config.model_type, config.vocab_size, ModelSizes.from_hf_config(config))
-
-
-def _usable(model: Path, dry_run: bool) -> Path:
-    if not dry_run and not (model / "config.json").is_file():
-        raise UsageError(f"{model} has no config.json: name a Hugging Face folder, or give --dry-run")
-    return model.absolute()
-
-
-def _resized(topology: Topology, sizes: list[str]) -> Topology:
-    """`topology` with other sizes. Raises `UsageError` for what is no size, or no number."""
-    known = {field.name for field in fields(topology)} - {"sp", "stages"}
-    changed: dict[str, Any] = {}
-    for text in sizes:
-        name, _, number = text.partition("=")
-        if name not in known or not number.isdecimal():
-            raise UsageError(f"--size {text}: expected one of {', '.join(sorted(known))}, = and a number")
-        changed[name] = int(number)
-    return replace(topology, **changed)
 
 
 def _show(asked: Asked, plan: Plan) -> None:

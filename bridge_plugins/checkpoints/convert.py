@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bridge_plugins.checkpoints import paths, work
+from bridge_plugins.checkpoints.messages import Converted
 from bridge_plugins.checkpoints.part import whole
-from bridge_plugins.checkpoints.work import Converted
 from bridge_plugins.errors import BridgePluginsError, UsageError
 from bridge_plugins.launch import ranks
 from bridge_plugins.launch.processes import Run, ended_by_signals

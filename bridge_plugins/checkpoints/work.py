@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.checkpoints import paths, raw, safetensors_files
 from bridge_plugins.checkpoints.described import as_in_source, describe, read
+from bridge_plugins.checkpoints.messages import Converted, Job
 from bridge_plugins.checkpoints.model import Model, build
 from bridge_plugins.errors import UsageError
 from bridge_plugins.topology import Topology
@@ -26,41 +25,6 @@ if TYPE_CHECKING:
 RULES = ("SET", "UNIQ", "SHAPE", "DTYPE", "HASH")
 
 Say = Callable[[str], None]
-
-
-class Job(msgspec.Struct):
-    """What the ranks are told.
-
-    Attributes:
-        source: an HF folder, or with `to_hf` the folder of a checkpoint.
-        part: the folder to write to, which is there.
-        hf: the folder with the model's config.
-        topology: fields of a `Topology`.
-        to_hf: the direction.
-    """
-
-    source: str
-    part: str
-    hf: str
-    topology: dict[str, Any]
-    to_hf: bool = False
-
-
-class Converted(msgspec.Struct):
-    """What rank 0 says at the end.
-
-    Attributes:
-        digest: of the model, see `fingerprint.rollup`.
-        compared_with: what it was held against; empty for nothing.
-        wider: tensors that Megatron holds in a wider dtype than the source, with the same values.
-    """
-
-    tensors: int
-    nbytes: int
-    digest: str
-    compared_with: str
-    findings: list[Finding] = []
-    wider: int = 0
 
 
 def work(job: Job, say: Say) -> Converted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import NoReturn
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 
 from bridge_plugins.errors import BridgePluginsError, EngineError
+from bridge_plugins.launch import ranks
 from bridge_plugins.launch.engine import Server
 from bridge_plugins.launch.processes import Process, Run
 from examples.bridge_mode.messages import Outcome, Settings
@@ -30,15 +30,9 @@ def launch(run: Run, server: Server, settings: Settings, module: str, console: C
     settings.url = server.engine.url
     sizes = f"TP={settings.topology['engine_tp']} EP={settings.topology['engine_ep']}"
     console.print(f"engine     starting SGLang {sizes} at {settings.url}, log {server.process.log}")
-    file = run.folder / "settings.json"
-    file.write_bytes(msgspec.json.encode(settings))
-    ranks = settings.topology["world"]
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
-        "-m", module, str(file),
-    ]  # fmt: skip
-    trainer = run.start("trainer", command, env={"OMP_NUM_THREADS": "1"}, quiet=False)
-    console.print(f"trainer    starting {ranks} ranks, logs {run.folder}/rank-*.log")
+    world = settings.topology["world"]
+    trainer = ranks.start(run, module, settings, world, quiet=False)
+    console.print(f"trainer    starting {world} ranks, logs {run.folder}/rank-*.log")
     server.wait(ENGINE_START_SECONDS, meanwhile=lambda: _refuse_if_ended(run, trainer))
     console.print(f"engine     ready after {time.perf_counter() - started:.0f} s, layout found out")
     try:
@@ -77,9 +71,5 @@ def _refuse_if_ended(run: Run, trainer: Process) -> None:
 
 
 def _why(run: Run, trainer: Process, status: int) -> str:
-    """The first failing rank's own words: the others only report that it is gone."""
-    failures = sorted(run.folder.glob("failure-*.txt"), key=lambda file: file.stat().st_mtime)
-    if failures:
-        rank = failures[0].stem.partition("-")[2]
-        return f"rank {rank}: {failures[0].read_text().strip()} (--keep keeps the logs)"
-    return f"the trainer ended with status {status}; its last lines:\n{trainer.last_lines()}"
+    reason = ranks.why(run, trainer, status)
+    return f"{reason} (--keep keeps the logs)" if reason.startswith("rank ") else reason

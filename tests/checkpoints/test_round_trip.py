@@ -23,7 +23,7 @@ def convert(fault: str = "", **job: Any) -> dict[str, Any]:
 
     import msgspec
 
-    from bridge_plugins.checkpoints import raw, work
+    from bridge_plugins.checkpoints import messages, raw, work
 
     # Megatron's writer has a process of its own, which the fork server's ranks may not start.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
@@ -45,7 +45,7 @@ def convert(fault: str = "", **job: Any) -> dict[str, Any]:
         if paths.is_checkpoint(Path(job["part"])):
             looks_finished.append(words)
 
-    converted = work.work(msgspec.convert(job, work.Job), say)
+    converted = work.work(msgspec.convert(job, messages.Job), say)
     return {**msgspec.to_builtins(converted), "said": said, "looks_finished": looks_finished}
 
 
