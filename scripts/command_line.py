@@ -62,9 +62,9 @@ def lay_out(folder: Path) -> None:
             glued[name] = right[name.replace("gate_proj", "up_proj")]
             glued[name.replace("gate_proj", "up_proj")] = right[name]
     glued["lm_head.weight"] = torch.cat([right["lm_head.weight"], torch.zeros(32, 64).bfloat16()])
-    sick = dict(right)
-    sick["model.layers.2.mlp.experts.5.up_proj.weight"] = right["model.layers.2.mlp.experts.5.up_proj.weight"].clone()
-    sick["model.layers.2.mlp.experts.5.up_proj.weight"][3, 7] = torch.nan
+    hit = "model.layers.2.mlp.experts.5.up_proj.weight"
+    sick = {**right, hit: right[hit].clone()}
+    sick[hit][3, 7] = torch.nan
     short = {name: tensor for name, tensor in right.items() if ".layers.3." not in name}
     folders = {"model": right, "exported": wrong, "glued": glued, "sick": sick, "short": short}
     for name, tensors in folders.items():
