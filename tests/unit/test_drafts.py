@@ -86,7 +86,7 @@ def test_a_draft_that_says_nothing_is_not_compared(engine: Drafted) -> None:
     engine.silent = True
     assert verdict(engine).not_compared == {
         NEXT: "no rank of the engine tells where it lies",
-        "draft": "2 draft models beside the target did not answer",
+        "draft": "2 of 2 draft models beside the target did not answer",
     }
 
 

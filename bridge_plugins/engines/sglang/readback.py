@@ -104,8 +104,8 @@ def read_back(engine: Engine, summary: Summary) -> Served:
             for several in _worlds(second):
                 told.add(several, open_records)
             told.nowhere(open_records)
-    if (silent := _silent_drafts(answers)) > 0:
-        told.not_compared["draft"] = f"{silent} draft models beside the target did not answer"
+    if silent := _silent_drafts(answers):
+        told.not_compared["draft"] = silent
     return Served(
         # A tensor that one world of several can't tell isn't compared.
         {name: lanes for name, lanes in told.lanes.items() if name not in told.not_compared},
@@ -211,10 +211,11 @@ def _absent(answers: Sequence[Layers]) -> str:
     return ""
 
 
-def _silent_drafts(answers: Sequence[Layers]) -> int:
+def _silent_drafts(answers: Sequence[Layers]) -> str:
     """Drafts that nobody asked: an older server's, and those of a pipeline stage that isn't the first."""
     there = sum(answer.drafts for answer in answers if answer.role == TARGET)
-    return there - sum(answer.role != TARGET for answer in answers)
+    silent = there - sum(answer.role != TARGET for answer in answers)
+    return f"{silent} of {there} draft models beside the target did not answer" if silent > 0 else ""
 
 
 def _worlds(answers: Sequence[Reply]) -> list[list[Reply]]:
