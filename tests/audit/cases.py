@@ -18,7 +18,8 @@ def clean_run(
 ) -> dict[str, Any]:
     """Versions as a run makes them: loaded, exported again, trained at RL rates, with orders and buckets shuffled.
 
-    Every version is sent: the first rank packs it into buckets, as a push does.
+    Every version is sent: the first rank packs it into buckets, as a push does; for an fp8 engine, if `kind` is
+    "quantised".
     """
     import torch.distributed as dist
 
@@ -26,6 +27,7 @@ def clean_run(
     from bridge_plugins.audit.declared import Declared
     from bridge_plugins.engines.sglang.wire import Bucket
     from tests.audit.trainer import build, step
+    from tests.faults.quantised import quantised
 
     sizes = Topology(**{**topology, "stages": tuple(topology.get("stages", ()))})
     trainer = build(checkpoint, sizes, learning_rate=1e-6, kind=kind, **fields)
@@ -40,6 +42,11 @@ def clean_run(
         declared=Declared(frozen=frozen),
         strict=not declared_frozen,
     )
+
+    def send(bucket: list[Any]) -> None:
+        if bucket and dist.get_rank() == 0:
+            Bucket(quantised(bucket) if kind == "quantised" else bucket)
+
     shuffle = random.Random(seed)  # noqa: S311 (every rank shuffles alike)
     said, digests, infos = [], [], []
     for number, steps in enumerate((0, 0, 1, 2)):
@@ -53,16 +60,23 @@ def clean_run(
         for item in audit.watch(items):
             bucket.append(item)
             if len(bucket) == size:
-                if dist.get_rank() == 0:
-                    Bucket(bucket)
+                send(bucket)
                 bucket = []
-        if bucket and dist.get_rank() == 0:
-            Bucket(bucket)
+        send(bucket)
         summary, findings = audit.finish(str(number + 1), trained=steps > 0)
         said += [str(finding) for finding in findings if finding.counts]
         infos += [str(finding) for finding in findings if not finding.counts]
         digests.append(summary.digest)
-    return {"said": said, "infos": infos, "digests": digests, "tensors": len(summary.records)}
+    wide = sorted(
+        {record.dtype for name, record in summary.records.items() if name.endswith("mlp.gate.weight")}
+    )
+    return {
+        "routers": wide,
+        "said": said,
+        "infos": infos,
+        "digests": digests,
+        "tensors": len(summary.records),
+    }
 
 
 def switch_on(folder: str, **environment: str) -> None:

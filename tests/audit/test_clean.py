@@ -41,17 +41,19 @@ CI = [
     ("qwen3_moe", {}, {"tp": 2, "pp": 2, "ep": 2}, "fp32_router"),
     ("qwen3_moe", {}, {"tp": 1, "pp": 2, "vpp": 2, "ep": 2}, ""),
     ("qwen3_moe", {}, {"tp": 2, "pp": 2, "ep": 2, "etp": 2, "stages": [3, 1]}, ""),
+    ("qwen3_moe", {}, {"tp": 2, "pp": 2, "ep": 2}, "fp32_held"),
+    ("qwen3", {}, {"pp": 2}, "quantised"),
     ("deepseek_v3", {}, {"pp": 2, "ep": 2}, ""),
 ]
 GRID = [
     (family, sizes, {**topology, "sp": False} if kind == "lora" and "ep" not in topology else topology, kind)
     for family, sizes in (("qwen3", PADDED), ("qwen3_tied", {}), ("qwen3_moe", PADDED), ("deepseek_v3", {}))
     for topology in ({}, {"tp": 2}, {"pp": 2}, {"pp": 4}, {"tp": 2, "pp": 2}, {"tp": 2, "pp": 2, "ep": 2}, {"ep": 4})
-    for kind in ("", "lora", "frozen", "fp32_router")
+    for kind in ("", "lora", "frozen", "fp32_router", "fp32_held", "quantised")
     if "ep" not in topology or "moe" in family or "deepseek" in family
     # A mixture of experts needs the sequence cut where TP is used: no adapters there.
     if not (kind == "lora" and "tp" in topology and ("moe" in family or "deepseek" in family))
-    if not (kind == "fp32_router" and family in ("qwen3", "qwen3_tied"))
+    if not (kind.startswith("fp32_") and family in ("qwen3", "qwen3_tied"))
 ]  # fmt: skip
 
 
@@ -73,7 +75,10 @@ def test_a_clean_run_has_no_finding(
     topology: dict[str, Any],
     kind: str,
 ) -> None:
-    check(clean_run(ranks, checkpoint(family, **sizes), topology, kind=kind))
+    results = clean_run(ranks, checkpoint(family, **sizes), topology, kind=kind)
+    check(results)
+    if kind == "fp32_held":
+        assert results[0]["routers"] == ["float32"]  # they were exported as they are held
 
 
 @pytest.mark.ci

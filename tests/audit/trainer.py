@@ -30,7 +30,8 @@ def build(
 ) -> Trainer:
     """Load `checkpoint` into this rank's part of the model, and give it an optimizer.
 
-    `kind` is "lora" (adapters on the attention), "frozen" (no MLP's second matrix trains), "fp32_router", or empty.
+    `kind` is "lora" (adapters on the attention), "frozen" (no MLP's second matrix trains), "fp32_router" (computes in
+    float32), "fp32_held" (and its weights are float32 from the first step on), or something else, which changes nothing.
     """
     import torch
     from megatron.bridge import AutoBridge
@@ -49,7 +50,7 @@ def build(
         "params_dtype": torch.bfloat16,
         "pipeline_dtype": torch.bfloat16,
         **({"overlap_p2p_comm": True, "batch_p2p_comm": False} if topology.vpp > 1 else {}),
-        **({"moe_router_dtype": "fp32"} if kind == "fp32_router" else {}),
+        **({"moe_router_dtype": "fp32"} if kind.startswith("fp32_") else {}),
         **fields,
     }
     for name, value in settings.items():
@@ -62,6 +63,8 @@ def build(
         provider.register_pre_wrap_hook(lambda chunks: lora(chunks, training=True) or chunks)
     if kind == "frozen":
         provider.register_pre_wrap_hook(_freeze)
+    if kind == "fp32_held":
+        provider.register_pre_wrap_hook(_hold_wide)
     chunks = provider.provide_distributed_model(
         ddp_config=DistributedDataParallelConfig(grad_reduce_in_fp32=True),
         wrap_with_ddp=True,
@@ -85,6 +88,18 @@ def _freeze(chunks: list[Any]) -> list[Any]:
         for name, parameter in chunk.named_parameters():
             if "linear_fc2" in name:
                 parameter.requires_grad_(False)
+    return chunks
+
+
+def _hold_wide(chunks: list[Any]) -> list[Any]:
+    """Routers in float32, as the bridge lets a module ask for before it makes the rest bfloat16."""
+    from megatron.core.transformer.moe.router import TopKRouter
+
+    routers = [module for chunk in chunks for module in chunk.modules() if isinstance(module, TopKRouter)]
+    assert routers
+    for router in routers:
+        router.weight.data = router.weight.data.float()
+        router._keep_in_float32_parameter_names = ("weight",)
     return chunks
 
 

@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from bridge_plugins.topology import Topology
-from tests.faults import mutations_recording
+from tests.faults import mutations_local, mutations_recording
 from tests.faults.mutations import Operator
 from tests.faults.mutations_inside import INSIDE
+from tests.faults.mutations_local import LOCAL
 from tests.faults.mutations_moves import WHOLE
 from tests.faults.mutations_places import PLACES, at_rest, complaints
 from tests.faults.mutations_recording import Recorded
@@ -90,6 +91,24 @@ def test_a_mutation_is_caught_and_named(recorded: Recorded, operator: Operator) 
             wrong += [f"{place.__name__}: {one}" for one in complaints(judged, mutation.said)]
             tried["judged"] += 1
             tried["changed something"] += bool(judged.truth)
+        tried.update(one.split(": ")[1] for one in wrong)
+        assert not wrong, "\n".join([str(mutation), *wrong])
+
+    every()
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", LOCAL)
+def test_what_a_rank_holds_wrongly_is_named(recorded: Recorded, name: str) -> None:
+    @budget
+    @given(st.data())
+    def every(draw: st.DataObject) -> None:
+        mutation = LOCAL[name](draw, recorded)
+        note(f"{mutation} ({recorded.topology})")
+        wrong = mutations_local.complaints(recorded, mutation)
+        tried["judged"] += 1
+        tried["changed something"] += bool(mutation.wrong)
+        tried.update(one.partition(":")[0] for one in wrong)
         assert not wrong, "\n".join([str(mutation), *wrong])
 
     every()

@@ -268,3 +268,36 @@ def test_a_kind_that_nothing_explains_is_given_up(monkeypatch: pytest.MonkeyPatc
     right = {NAME.format(n, "q_proj"): matrix(4, 4) + n for n in range(9)}
     told(right, {name: t * 3 for name, t in right.items()}, "wrong")
     assert len(tried) == 3
+
+
+def at(row: int, column: int, change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Changes what lies to the right of and below (row, column)."""
+
+    def fault(tensor: Tensor) -> Tensor:
+        out = tensor.clone()
+        out[row:, column:] = change(out[row:, column:])
+        return out
+
+    return fault
+
+
+def one_bit(tensor: Tensor) -> Tensor:
+    out = tensor.clone()
+    out.view(torch.int16)[3, 7] ^= 1 << 4
+    return out
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (one_bit, "1 of 1,024 elements of o_proj differs in bit 4 (row 3, column 7)"),
+        (at(30, 30, torch.zeros_like), "4 of 1,024 elements of o_proj are zero (rows 30-31, columns 30-31)"),
+        (at(31, 0, torch.neg), "32 of 1,024 elements of o_proj have the other sign (row 31, columns 0-31)"),
+        (at(31, 31, lambda t: t / 0), "1 of 1,024 elements of o_proj is NaN or infinite (row 31, column 31)"),
+        (at(30, 30, lambda t: t * 1.5), "4 of 1,024 elements of o_proj differ (rows 30-31, columns 30-31)"),
+        (lambda t: t * 0.5, "o_proj is the reference times 0.5"),
+        (lambda t: t.reshape(16, 64), "o_proj has the reference's elements in its order, as [16, 64] instead of [32, 32]"),
+    ],
+)  # fmt: skip
+def test_elements_that_differ_are_counted_and_placed(fault: Callable[[Tensor], Tensor], said: str) -> None:
+    assert one("o_proj", matrix(32, 32), fault, "wrong", "right") == said
