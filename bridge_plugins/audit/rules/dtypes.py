@@ -34,8 +34,13 @@ class Dtypes:
         wider: dict[tuple[str, str], list[str]] = defaultdict(list)
         wrong: dict[tuple[str, str, str], list[str]] = defaultdict(list)
         last = context.last(summary)
-        yielded = {plain(name): record.dtype for name, record in summary.records.items()}
-        sent = [record for name, record in last.records.items() if record.dtype != yielded.get(plain(name))]
+        yielded: dict[str, str] = {}
+        sent: list[Record] = []
+        if last is not summary:
+            yielded = {plain(name): record.dtype for name, record in summary.records.items()}
+            sent = [
+                record for name, record in last.records.items() if record.dtype != yielded.get(plain(name))
+            ]
         for record in (*summary.records.values(), *sent):
             name = record.name
             declared = context.declared.dtype(name)

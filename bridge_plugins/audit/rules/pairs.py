@@ -65,7 +65,8 @@ class Pairs:
             if s.endswith(("_scale_inv", "weight_scale")) and not records.keys() & weights_of_scale(s)
         ).items():
             yield Finding(
-                self.code, layer, count(names, "is a scale and comes without its weight", "are scales and come without their weights"),
+                self.code, layer,
+                count(names, "is a scale and comes without its weight", "are scales and come without their weights"),
                 "send the weight in the same version", names, expected="weight and scale", found="scale",
             )  # fmt: skip
 
