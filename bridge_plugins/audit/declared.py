@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -39,11 +39,14 @@ class Declared:
 
     def dtype(self, name: str) -> str:
         """The dtype that is declared for the name; empty if none is. The first pattern that matches counts."""
+        if not self.dtypes:
+            return ""
         return next((dtype for pattern, dtype in self.dtypes if fnmatchcase(name, pattern)), "")
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    # Mostly nothing is declared, and every name is asked for.
+    return bool(patterns) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _words(variable: str) -> tuple[str, ...]:
