@@ -1,4 +1,4 @@
-"""What is written of a stream, without a stack: files of bounded size, the source's dtypes, and what is copied beside them."""
+"""What is written of a stream, without a stack: files of bounded size, the source's dtypes, what is copied beside them."""
 
 from __future__ import annotations
 
