@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge_plugins.audit import keeping
 from bridge_plugins.audit.files import folder, path_of
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.label import spelt
@@ -11,8 +12,8 @@ from bridge_plugins.parity.scores import Scores
 
 
 def tell(summary: Summary, findings: list[Finding]) -> None:  # noqa: ARG001 (the summary has them)
-    """Write the summary, atomically."""
-    summary.write(path_of(summary))
+    """Write the summary, atomically; another run's file of that name is kept."""
+    keeping.write(summary, path_of(summary))
 
 
 def tell_parity(report: ParityReport, scores: Scores) -> None:  # noqa: ARG001 (asked again of an engine when it is read)

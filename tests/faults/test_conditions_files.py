@@ -18,6 +18,7 @@ from bridge_plugins.audit.megatron_local_part import read_parts
 from bridge_plugins.audit.merge import read_versions
 from bridge_plugins.audit.origin import Origin
 from bridge_plugins.errors import UsageError
+from bridge_plugins.sinks.json_file import tell
 
 Run = Callable[[], Automatic]
 
@@ -112,6 +113,17 @@ def test_a_file_of_another_run_is_kept(run: Run, tmp_path: Path, caplog: pytest.
     kept = [read_summary(tmp_path / file).digest for file in (f"{name}.1.old", f"{name}.2.old", name)]
     assert len(set(kept)) == 3
     assert read_summary(tmp_path).digest == kept[2]
+
+
+def test_the_sink_of_files_keeps_them_too(run: Run, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        run()
+        audit = WeightAudit("tiny")
+        list(audit.watch(items(seed)))
+        for version in ("1", "2"):
+            tell(audit.finish(version)[0], [])
+            list(audit.watch(items(seed)))
+    assert names(tmp_path) == [f"v00000{n}.hf.rank00000.json{old}" for n in (1, 2) for old in ("", ".1.old")]
 
 
 def test_one_run_rewrites_its_own_file_and_keeps_no_copy(run: Run, tmp_path: Path) -> None:
