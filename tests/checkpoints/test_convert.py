@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import psutil
@@ -36,25 +37,41 @@ def processes() -> list[psutil.Process]:
     return found
 
 
+class Made(NamedTuple):
+    """A conversion that was made once for this file: of which folder, into which, and what was printed."""
+
+    source: Path
+    out: Path
+    done: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def made(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    source, out = checkpoint("qwen3_moe"), tmp_path_factory.mktemp("converted")
+    return Made(source, out, command(source, out / "model", "--tp", "2", "--ep", "2"))
+
+
 @pytest.mark.ci
-def test_there_and_back_on_processes_of_its_own(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    source = checkpoint("qwen3_moe")
-    made = command(source, tmp_path / "model", "--tp", "2", "--ep", "2")
-    assert made.returncode == 0, made.stdout + made.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["model_tp2_pp1_ep2_etp1"]
-    folder = tmp_path / "model_tp2_pp1_ep2_etp1"
-    assert made.stdout.splitlines()[0] == f"wrote {folder}/: TP=2 PP=1 EP=2 SP WORLD=2"
-    assert made.stdout.splitlines()[1].endswith(f": equal to {source}")
+def test_a_checkpoint_is_named_by_its_topology_and_is_the_source(made: Made) -> None:
+    assert made.done.returncode == 0, made.done.stdout + made.done.stderr
+    assert [path.name for path in made.out.iterdir()] == ["model_tp2_pp1_ep2_etp1"]
+    folder = made.out / "model_tp2_pp1_ep2_etp1"
+    assert made.done.stdout.splitlines()[0] == f"wrote {folder}/: TP=2 PP=1 EP=2 SP WORLD=2"
+    assert made.done.stdout.splitlines()[1].endswith(f": equal to {made.source}")
     assert folder.stat().st_mode & 0o777 == 0o777 & ~umask()
-    difference = audit("diff", source, paths.summary_of(paths.iteration(folder)))
+    difference = audit("diff", made.source, paths.summary_of(paths.iteration(folder)))
     assert difference.code == 0, difference.out
 
+
+@pytest.mark.ci
+def test_it_gives_the_source_back(made: Made, tmp_path: Path) -> None:
+    folder = made.out / "model_tp2_pp1_ep2_etp1"
     back = command(folder, tmp_path / "hf", "--json")
     assert back.returncode == 0, back.stdout + back.stderr
     told = msgspec.json.decode(back.stdout)
     assert (told["folder"], told["topology"]) == (str(tmp_path / "hf"), "TP=1 PP=1 EP=1 WORLD=1")
     assert told["converted"]["compared_with"] == str(folder / "release.summary.json")
-    assert audit("diff", source, tmp_path / "hf").code == 0
+    assert audit("diff", made.source, tmp_path / "hf").code == 0
 
 
 def umask() -> int:
