@@ -49,9 +49,12 @@ class Old:
         return compare(self.new, self.engine.url, read_back(self.engine, self.new), self.old)
 
     def said(self) -> list[str]:
-        """All that a readback says against it."""
-        found = self.compare()
-        return [*map(str, found.findings), *(f"{name}: {why}" for name, why in found.not_compared.items())]
+        """All that a readback says against it, whatever its address is."""
+        found, url = self.compare(), self.engine.url
+        return [
+            *(str(finding).replace(f"{url}: ", "").replace(url, "the engine") for finding in found.findings),
+            *(f"READBACK {name}: not compared, {why}" for name, why in found.not_compared.items()),
+        ]
 
 
 class Pushed(Old):

@@ -128,13 +128,14 @@ def test_a_handful_is_compared_whole_and_what_is_broken_is_named(found: dict[str
 @pytest.mark.ci
 @pytest.mark.timeout(600)
 @pytest.mark.fault(
-    74, place="engine's buffers", rule="model.layers.0.input_layernorm.gemma_weight",
-    named="it is not model.layers.0.input_layernorm.weight plus 1: it was not computed again",
+    74, place="engine's buffers", rule="READBACK",
+    named="model.layers.0.input_layernorm.gemma_weight: not compared, it is not "
+    "model.layers.0.input_layernorm.weight plus 1: it was not computed again",
 )  # fmt: skip
 def test_norms_plus_one_that_stayed_behind_are_not_compared(found: dict[str, Result], named: Named) -> None:
     result = found[NORM]
     assert (result.failure, result.mismatched) == ("", ())
-    named(f"{path}: {why}" for path, why in result.not_compared.items())
+    named(f"READBACK {path}: not compared, {why}" for path, why in result.not_compared.items())
 
 
 @pytest.mark.full

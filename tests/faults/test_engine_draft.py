@@ -43,8 +43,8 @@ def test_a_draft_that_was_pushed_is_part_of_the_verdict(old: Old) -> None:
 
 
 @pytest.mark.fault(
-    94, 97, place="engine's loader", rule="READBACK layer 2",
-    named="the draft model of http://127.0.0.1:",
+    94, 97, place="engine's loader", rule="READBACK",
+    named="layer 2 (ranks 0): the draft model of the engine still serves version 1 of 30 tensors",
 )  # fmt: skip
 def test_an_update_that_reaches_the_target_alone(old: Old, named: Named) -> None:
     fault(old.engine, "arm", role="draft", loader="without", pattern="")
@@ -56,8 +56,8 @@ def test_an_update_that_reaches_the_target_alone(old: Old, named: Named) -> None
 
 
 @pytest.mark.fault(
-    95, place="engine's loader", rule="READBACK layer 2",
-    named="model.layers.2.eh_proj.weight is unlike every tensor of the reference",
+    95, place="engine's loader", rule="READBACK",
+    named="layer 2 (ranks 0): model.layers.2.eh_proj.weight is unlike every tensor of the reference",
 )  # fmt: skip
 def test_a_frozen_draft_that_is_processed_again(old: Old, named: Named) -> None:
     fault(old.engine, "arm", role="draft", loader="scaled", path="model.eh_proj.weight", by=2.0)
@@ -81,8 +81,8 @@ def test_a_draft_that_the_stream_does_not_carry_is_not_compared(old: Old) -> Non
 
 
 @pytest.mark.fault(
-    96, place="engine's memory", rule="READBACK layer 2",
-    named="25 tensors (model.layers.2.input_layernorm.weight, …) are unlike every tensor of the reference",
+    96, place="engine's memory", rule="READBACK",
+    named="layer 2 (ranks 0): 25 tensors (model.layers.2.input_layernorm.weight, …) are unlike every tensor",
 )  # fmt: skip
 def test_a_draft_that_is_not_sent_again_after_a_release(old: Old, named: Named) -> None:
     fault(old.engine, "garbage", role="draft", path="model.decoder.")
@@ -91,8 +91,9 @@ def test_a_draft_that_is_not_sent_again_after_a_release(old: Old, named: Named) 
 
 
 @pytest.mark.fault(
-    77, place="engine's loader", rule="model.embed_tokens.weight",
-    named="draft: no weight of the checkpoint was loaded into it, and it is not the target's",
+    77, place="engine's loader", rule="READBACK",
+    named="model.embed_tokens.weight: not compared, draft: no weight of the checkpoint was loaded into it, "
+    "and it is not the target's",
 )  # fmt: skip
 def test_a_draft_that_keeps_the_embedding_that_the_target_had(old: Old, named: Named) -> None:
     fault(old.engine, "arm", loader="into_a_new_tensor", path="model.embed_tokens.weight")
@@ -104,8 +105,8 @@ def test_a_draft_that_keeps_the_embedding_that_the_target_had(old: Old, named: N
 
 
 @pytest.mark.fault(
-    67, place="engine's memory", rule="READBACK layer 0",
-    named="layers.0.self_attn.kv_b_proj.weight is unlike every tensor of the reference; "
+    67, place="engine's memory", rule="READBACK",
+    named="layer 0 (ranks 0): model.layers.0.self_attn.kv_b_proj.weight is unlike every tensor of the reference; "
     "it lies in the engine's model.layers.0.self_attn.w_kc",
 )  # fmt: skip
 def test_a_derived_copy_that_is_not_made_again(old: Old, named: Named) -> None:
@@ -128,7 +129,12 @@ def one_by_one(stream: Iterable[tuple[str, Tensor]], _: int) -> Iterator[NamedTe
     return ([item] for item in stream)
 
 
-@pytest.mark.fault(80, place="bucket", rule="READBACK layer 0", named="still serves version 1 of 2 tensors")
+@pytest.mark.fault(
+    80,
+    place="bucket",
+    rule="READBACK",
+    named="layer 0 (ranks 0): the engine still serves version 1 of 2 tensors",
+)
 def test_projections_that_are_joined_and_come_in_two_buckets(
     old: Old, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:

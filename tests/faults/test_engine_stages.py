@@ -27,8 +27,9 @@ def test_a_version_from_disk_is_on_every_stage(servers: Servers, tmp_path: Path)
 
 
 @pytest.mark.fault(
-    49, place="engine's loader", rule="READBACK model.embed_tokens.weight (ranks 1)",
-    named="still serves version 1 of model.embed_tokens.weight; what was sent did not come into the engine's lm_head.weight",
+    49, place="engine's loader", rule="READBACK",
+    named="model.embed_tokens.weight (ranks 1): the engine still serves version 1 of model.embed_tokens.weight; "
+    "what was sent did not come into the engine's lm_head.weight",
 )  # fmt: skip
 def test_a_last_stage_that_passes_over_the_embedding_which_is_its_head(
     servers: Servers, named: Named, tmp_path: Path

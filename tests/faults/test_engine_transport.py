@@ -78,14 +78,19 @@ def old(servers: Servers) -> Old:
 
 
 @pytest.mark.fault(
-    78, place="transport", rule="READBACK layers 0-1 (ranks 1)", named="experts 2 and 3 are exchanged"
+    78, place="transport", rule="READBACK", named="layers 0-1 (ranks 1): experts 2 and 3 are exchanged"
 )
 def test_a_buffer_that_is_cut_by_another_ranks_table(old: Old, named: Named) -> None:
     old.push(bucket_bytes=1 << 30, transport=Spoilt(another_ranks_table))
     named(old.said())
 
 
-@pytest.mark.fault(81, place="transport", rule="READBACK layer 0", named="all zeros")
+@pytest.mark.fault(
+    81,
+    place="transport",
+    rule="READBACK",
+    named="layer 0: 10 tensors (model.layers.0.mlp.experts.2.gate_proj.weight, …) are all zeros",
+)
 def test_a_buffer_that_is_freed_before_it_is_read(old: Old, named: Named) -> None:
     old.push(transport=Spoilt(freed, 4))
     named(old.said())
