@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.grouping import by_layer, count
+from bridge_plugins.audit.grouping import at, by_layer, count
 from bridge_plugins.audit.place import OUTSIDE, place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rules.rule import Context
@@ -35,13 +35,15 @@ class Stats:
     code = "STATS"
 
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
-        for name, record in summary.records.items():
-            if record.nonfinite:
-                yield Finding(
-                    self.code, str(place_of(name)), f"{record.nonfinite} elements are NaN or infinite",
-                    "the optimizer diverged, or the tensor was read before it was written", (name,),
-                    expected="finite elements", found=f"{record.nonfinite} of {record.elements}",
-                )  # fmt: skip
+        records = summary.records
+        for names in by_layer(name for name, record in records.items() if record.nonfinite).values():
+            bad = sum(records[name].nonfinite for name in names)
+            of = "" if len(names) == 1 else f" of {count(names)}"
+            yield Finding(
+                self.code, at(names), f"{bad} elements{of} are NaN or infinite",
+                "the optimizer diverged, or the tensor was read before it was written", names,
+                expected="finite elements", found=f"{bad} of {sum(records[name].elements for name in names)}",
+            )  # fmt: skip
         yield from self._outliers(summary)
         yield from self._twins(summary, context)
 
@@ -57,9 +59,9 @@ class Stats:
             scales = [_scale(record) for _, record in members]
             if max(scales) <= FACTOR * min(scales):
                 continue
-            for at, (_, record) in enumerate(members):
-                around = scales[max(0, at - NEIGHBOURS) : at] + scales[at + 1 : at + 1 + NEIGHBOURS]
-                if len(around) >= ENOUGH and (what := _outside(scales[at], around)):
+            for here, (_, record) in enumerate(members):
+                around = scales[max(0, here - NEIGHBOURS) : here] + scales[here + 1 : here + 1 + NEIGHBOURS]
+                if len(around) >= ENOUGH and (what := _outside(scales[here], around)):
                     odd[what].append(record.name)
         for what, names in odd.items():
             for layer, inside in by_layer(names).items():

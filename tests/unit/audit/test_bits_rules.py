@@ -181,6 +181,11 @@ def test_stats_sees_values_that_are_no_numbers() -> None:
     (finding,) = found(Stats(), changed(UP, lambda t: t.index_fill(0, torch.tensor([0]), float("inf"))))
     assert "16 elements are NaN or infinite" in finding.what
     assert (finding.severity, finding.found) == ("error", "16 of 128")
+    diverged = found(Stats(), {n: t * float("nan") for n, t in weights().items()})
+    assert len(diverged) == 2 + 6  # a layer at a time, and what is outside of layers
+    assert str(diverged[-1]).startswith(
+        "STATS layer 5: 1936 elements of 16 tensors (model.layers.5.input_layernorm"
+    )
 
 
 def copied(here: str, there: str) -> Change:
