@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from bridge_plugins.audit import WeightAudit, read_summary
 from bridge_plugins.engines.sync import WeightSync
+from bridge_plugins.errors import PushError
 from tests.faults.conditions_ranks import KILLED, PATIENCE, run_and_kill
 from tests.integration.conftest import Serve, models, serve
 from tests.stacks.models import Checkpoint
@@ -100,7 +101,10 @@ def test_during_a_push_to_a_real_engine(
         assert engine.weight_version() == "before"
     weights = load_file(models["moe"] / "model.safetensors")
     if where == "push" and victim == 0:
-        # Nobody is left to close the update: whoever pushes next is told what to do.
+        # Nobody is left to close the update. It could be somebody else's: it is left alone until it is closed by hand.
+        with pytest.raises(PushError, match="could not begin the update"):
+            WeightSync(WeightAudit("moe"), [engine]).push(weights.items(), "after")
+        assert engine.weight_version() == "before"
         engine.end_weight_update()
     assert (
         WeightSync(WeightAudit("moe"), [engine]).push(weights.items(), "after").verdict.word == "consistent"
