@@ -52,7 +52,10 @@ class Old:
         """All that a readback says against it, whatever its address is."""
         found, url = self.compare(), self.engine.url
         return [
-            *(str(finding).replace(f"{url}: ", "").replace(url, "the engine") for finding in found.findings),
+            *(
+                str(finding).replace(f": {url}: ", ": ").replace(url, "the engine")
+                for finding in found.findings
+            ),
             *(f"READBACK {name}: not compared, {why}" for name, why in found.not_compared.items()),
         ]
 

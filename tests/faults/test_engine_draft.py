@@ -57,7 +57,7 @@ def test_an_update_that_reaches_the_target_alone(old: Old, named: Named) -> None
 
 @pytest.mark.fault(
     95, place="engine's loader", rule="READBACK",
-    named="layer 2 (ranks 0): model.layers.2.eh_proj.weight is unlike every tensor of the reference",
+    named="layer 2 (ranks 0): the draft model of the engine: model.layers.2.eh_proj.weight is unlike every tensor",
 )  # fmt: skip
 def test_a_frozen_draft_that_is_processed_again(old: Old, named: Named) -> None:
     fault(old.engine, "arm", role="draft", loader="scaled", path="model.eh_proj.weight", by=2.0)
@@ -82,7 +82,7 @@ def test_a_draft_that_the_stream_does_not_carry_is_not_compared(old: Old) -> Non
 
 @pytest.mark.fault(
     96, place="engine's memory", rule="READBACK",
-    named="layer 2 (ranks 0): 25 tensors (model.layers.2.input_layernorm.weight, …) are unlike every tensor",
+    named="layer 2 (ranks 0): the draft model of the engine: 25 tensors (model.layers.2.input_layernorm.weight, …) are",
 )  # fmt: skip
 def test_a_draft_that_is_not_sent_again_after_a_release(old: Old, named: Named) -> None:
     fault(old.engine, "garbage", role="draft", path="model.decoder.")
