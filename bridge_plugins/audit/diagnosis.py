@@ -47,7 +47,7 @@ def diagnose(
 
     for label, records in (earlier or {}).items():
         take(_stale(left, label, records))
-    take(_zeros(left))
+    take(_zeros(left, reference))
     candidates = look_up(left, reference)
     take(moves(owners(candidates), reference))
     if left and (found or expected):
@@ -70,8 +70,10 @@ def _stale(wrong: Mapping[str, Record], label: str, records: Mapping[str, Record
         yield Cause(where(names), f"{tensors(names)} as in {label}: nothing changed since", tuple(names))
 
 
-def _zeros(wrong: Mapping[str, Record]) -> Iterator[Cause]:
-    names = [name for name, record in wrong.items() if record.lanes == (0, 0)]
+def _zeros(wrong: Mapping[str, Record], reference: Mapping[str, Record]) -> Iterator[Cause]:
+    # A bias may be all zeros itself: then that is not what is wrong.
+    right = {name for name in wrong if name in reference and reference[name].lanes == (0, 0)}
+    names = [name for name, record in wrong.items() if record.lanes == (0, 0) and name not in right]
     if names:
         yield Cause(where(names), f"{tensors(names)} all zeros", tuple(names))
 

@@ -44,7 +44,7 @@ def swap_unlike(draw: Draw, recorded: Recorded) -> Mutation:
     assume(recorded.tensors[one].shape != recorded.tensors[other].shape)
     swap = exchanged(one, other)
     what = f"{one} and {other} exchanged, of other shapes"
-    return Mutation(what, carried(recorded, lambda n: swap.get(n, n)), MOVED)
+    return Mutation(what, carried(recorded, lambda n: swap.get(n, n)), f"{MOVED}|all zeros")
 
 
 def swap_layers(draw: Draw, recorded: Recorded) -> Mutation:

@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 
 from bridge_plugins.topology import Topology
 from tests.faults import mutations_local, mutations_recording
@@ -94,7 +95,12 @@ def test_a_mutation_is_caught_and_named(recorded: Recorded, operator: Operator) 
         tried.update(one.split(": ")[1] for one in wrong)
         assert not wrong, "\n".join([str(mutation), *wrong])
 
-    every()
+    try:
+        every()
+    except Unsatisfiable:
+        if not LONG:
+            raise
+        tried["operators that a family has no place for"] += 1
 
 
 @pytest.mark.ci
