@@ -31,12 +31,13 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "num_attention_heads": 16, "num_key_value_heads": 8, "tie_word_embeddings": True,
         },
     ),
-    "deepseek-v2-lite": (
+    # DeepSeek-V2 at the sizes of V2-Lite, which itself has no q_lora_rank: there the bridge lacks a mapping.
+    "deepseek-v2-small": (
         "deepseek_v2",
         "DeepseekV2ForCausalLM",
         {
             "vocab_size": 102400, "hidden_size": 2048, "intermediate_size": 10944, "num_hidden_layers": 27,
-            "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": None, "kv_lora_rank": 512,
+            "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 1536, "kv_lora_rank": 512,
             "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
             "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
             "first_k_dense_replace": 1, "moe_layer_freq": 1, "n_group": 1, "topk_group": 1, "topk_method": "greedy",
