@@ -72,9 +72,10 @@ def recorded(
 @pytest.fixture(scope="module", autouse=True)
 def totals(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line(f"\nmutations: {', '.join(f'{count} {what}' for what, count in tried.items())}")
+    said = ", ".join(f"{count} {what}" for what, count in tried.items())
+    capture: Any = request.config.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(f"\nmutations: {said}")
 
 
 @pytest.mark.ci
