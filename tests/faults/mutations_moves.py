@@ -77,6 +77,7 @@ def experts_of(draw: Draw, recorded: Recorded) -> tuple[set[int], list[int]]:
     """One layer, or all that have experts; and their numbers."""
     _, experts = numbers(recorded)
     with_some = [layer for layer, mine in experts.items() if mine]
+    assume(with_some)
     one = draw.draw(st.sampled_from(with_some))
     return set(draw.draw(st.sampled_from([[one], with_some]))), experts[one]
 
