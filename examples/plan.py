@@ -145,7 +145,7 @@ def run(
 
 def _show(asked: Asked, plan: Plan) -> None:
     engines = f"{asked.topology.engines} of {' '.join(sglang.to_options(asked.topology))}"
-    limit = f"max |Δlogprob| {asked.follows.max_logprob_diff} under {asked.contract or 'no contract'}"
+    limit = f"mean |Δlogprob| up to {asked.follows.max_logprob_diff} under {asked.contract or 'no contract'}"
     print(f"topology   {asked.topology}")
     print(f"engines    {engines}; {limit}")
     print(f"plugins    {plan.plugins}")
