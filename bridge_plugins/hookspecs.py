@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bridge_plugins.audit.rules.rule import Rule
     from bridge_plugins.audit.summary import Summary
     from bridge_plugins.audit.verdict import Verdict
-    from bridge_plugins.engines.sglang.readback import Comparison
+    from bridge_plugins.engines.sglang.comparison import Comparison
     from bridge_plugins.names.context import NameContext
     from bridge_plugins.names.param_name import ParamName
     from bridge_plugins.parity.report import ParityReport

@@ -13,7 +13,7 @@ from bridge_plugins.audit.verdict import Verdict
 from bridge_plugins.cli import show as shows
 from bridge_plugins.cli import sources
 from bridge_plugins.engines.sglang.client import Engine
-from bridge_plugins.engines.sglang.readback import Comparison
+from bridge_plugins.engines.sglang.comparison import Comparison
 from bridge_plugins.engines.verify import verify
 from bridge_plugins.errors import EngineError, UsageError
 

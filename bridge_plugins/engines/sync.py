@@ -14,9 +14,9 @@ from bridge_plugins.audit.recording import Recording
 from bridge_plugins.audit.verdict import Verdict
 from bridge_plugins.engines.label import label
 from bridge_plugins.engines.sglang.client import Engine, PauseMode
+from bridge_plugins.engines.sglang.comparison import Comparison
 from bridge_plugins.engines.sglang.fleet import Fleet, OnFailure
 from bridge_plugins.engines.sglang.push import DEFAULT_BUCKET_BYTES, Pushed, push
-from bridge_plugins.engines.sglang.readback import Comparison
 from bridge_plugins.engines.sglang.transports import Transport
 from bridge_plugins.engines.verify import Verified, verify
 from bridge_plugins.errors import EngineError, PushError, UsageError

@@ -9,8 +9,9 @@ from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.summary import Summary
 from bridge_plugins.audit.verdict import Verdict
 from bridge_plugins.engines.sglang.client import Engine
+from bridge_plugins.engines.sglang.comparison import Comparison, compare
 from bridge_plugins.engines.sglang.fleet import Fleet
-from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
+from bridge_plugins.engines.sglang.readback import read_back
 
 
 @dataclass(frozen=True)

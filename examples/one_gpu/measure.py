@@ -18,8 +18,9 @@ from torch import Tensor
 
 from bridge_plugins.audit import Summary
 from bridge_plugins.audit.summary import package_versions
+from bridge_plugins.engines.sglang.comparison import compare
 from bridge_plugins.engines.sglang.push import push
-from bridge_plugins.engines.sglang.readback import compare, read_back
+from bridge_plugins.engines.sglang.readback import read_back
 from bridge_plugins.engines.sync import WeightSync
 from bridge_plugins.fingerprint import FingerprintTable, Part
 from examples.bridge_mode.model import Trainer

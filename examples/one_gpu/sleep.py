@@ -9,8 +9,9 @@ from rich.console import Console
 from torch import Tensor
 
 from bridge_plugins.audit import Summary
+from bridge_plugins.engines.sglang.comparison import Comparison, compare
 from bridge_plugins.engines.sglang.push import push
-from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
+from bridge_plugins.engines.sglang.readback import read_back
 from bridge_plugins.engines.sync import WeightSync
 from bridge_plugins.errors import EngineError
 from examples.bridge_mode import faults

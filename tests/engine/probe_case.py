@@ -159,7 +159,8 @@ def _compare(case: Case, folder: Path, replies: Sequence[dict[str, str]]) -> Res
     from bridge_plugins.audit import WeightAudit
     from bridge_plugins.audit.place import place_of
     from bridge_plugins.engines.sglang.client import Engine, Reply
-    from bridge_plugins.engines.sglang.readback import compare, read_back
+    from bridge_plugins.engines.sglang.comparison import compare
+    from bridge_plugins.engines.sglang.readback import read_back
 
     class Recorded(Engine):
         """The ranks' answers, as a server would pass them on."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from bridge_plugins.audit import Summary, WeightAudit
+from bridge_plugins.engines.sglang.comparison import Comparison, compare
 from bridge_plugins.engines.sglang.push import push
-from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
+from bridge_plugins.engines.sglang.readback import read_back
 from bridge_plugins.engines.sglang.transports import Transport
 from bridge_plugins.layout.sources import read_weights
 from tests.engine.model_rank import Sizes

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from bridge_plugins.engines.sglang.client import Engine
+from bridge_plugins.engines.sglang.comparison import compare
 from bridge_plugins.engines.sglang.push import push
-from bridge_plugins.engines.sglang.readback import compare, read_back
+from bridge_plugins.engines.sglang.readback import read_back
 from bridge_plugins.engines.sglang.transports.from_disk import FromDisk
 from bridge_plugins.errors import EngineError, PushError
 from tests.engine.model_rank import Sizes

@@ -12,7 +12,8 @@ from bridge_plugins.audit import Finding, WeightAudit
 from bridge_plugins.audit.comparison import compare
 from bridge_plugins.audit.diagnosis import Cause, diagnose
 from bridge_plugins.audit.rules.dtypes import is_wider
-from bridge_plugins.engines.sglang import readback
+from bridge_plugins.engines.sglang.comparison import compare as compare_served
+from bridge_plugins.engines.sglang.readback import Served
 from bridge_plugins.engines.sglang.wire import Bucket
 from tests.faults.mutations import Item, Mutation, Truth, truth
 from tests.faults.mutations_recording import Recorded
@@ -108,7 +109,7 @@ def engine(recorded: Recorded, mutation: Mutation) -> Judged:
         name: served.records[name].lanes if name in changed.bits else record.lanes
         for name, record in right.records.items()
     }
-    found = readback.compare(right, "engine", readback.Served(lanes, {}), recorded.summary_before)
+    found = compare_served(right, "engine", Served(lanes, {}), recorded.summary_before)
     assert set(found.mismatched) == changed.bits
     return Judged(changed, found.findings, {"READBACK": changed.bits})
 

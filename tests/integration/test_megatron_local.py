@@ -19,8 +19,9 @@ def hold_against(checkpoint: str, url: str, topology: dict[str, Any]) -> list[An
 
     from bridge_plugins.audit.megatron_local import LocalAudit
     from bridge_plugins.engines.sglang.client import Engine
+    from bridge_plugins.engines.sglang.comparison import compare
     from bridge_plugins.engines.sglang.push import push
-    from bridge_plugins.engines.sglang.readback import compare, read_back
+    from bridge_plugins.engines.sglang.readback import read_back
     from bridge_plugins.layout.trainer import trainer_layout
     from bridge_plugins.topology import Topology
     from tests.stacks.trainer import build

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from bridge_plugins.engines.sglang.client import Reply
+from bridge_plugins.engines.sglang.comparison import Comparison, compare
 from bridge_plugins.engines.sglang.known import Known
-from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
+from bridge_plugins.engines.sglang.readback import read_back
 from bridge_plugins.layout.probe import find_layout
 from bridge_plugins.layout.sources import Source
 from tests.unit.engine_in_process import InProcess, Rank, Weights, summary_of

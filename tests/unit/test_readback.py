@@ -11,7 +11,8 @@ import torch
 from bridge_plugins.audit import Summary
 from bridge_plugins.engines.sglang import readback
 from bridge_plugins.engines.sglang.client import Reply
-from bridge_plugins.engines.sglang.readback import Comparison, compare, read_back
+from bridge_plugins.engines.sglang.comparison import Comparison, compare
+from bridge_plugins.engines.sglang.readback import read_back
 from bridge_plugins.layout.sources import Source
 from tests.unit.engine_in_process import InProcess, Rank, Weights, summary_of
 
