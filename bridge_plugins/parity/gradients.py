@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from bridge_plugins.audit.megatron_local_exchange import merge_ranks
+from bridge_plugins.audit.exchange import merge_ranks
 from bridge_plugins.errors import UsageError
 from bridge_plugins.fingerprint import FingerprintTable, Part
 from bridge_plugins.fingerprint.measured import Measured

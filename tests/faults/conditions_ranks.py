@@ -135,9 +135,9 @@ def local(victim: int) -> str:
     """What ranks hold is brought together: the victim ends while it looks at its own."""
     import torch.distributed as dist
 
-    from bridge_plugins.audit.megatron_local_exchange import merge_ranks
-    from bridge_plugins.audit.megatron_local_merge import Merge
-    from bridge_plugins.audit.megatron_local_part import LocalParts
+    from bridge_plugins.audit.exchange import merge_ranks
+    from bridge_plugins.audit.megatron_local.merge import Merge
+    from bridge_plugins.audit.megatron_local.part import LocalParts
     from bridge_plugins.audit.summary import Header, Summary
 
     def take() -> LocalParts:

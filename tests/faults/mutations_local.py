@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from bridge_plugins.audit.megatron_local_part import LocalPart, LocalParts
+from bridge_plugins.audit.megatron_local.part import LocalPart, LocalParts
 from tests.faults.mutations import Draw
 from tests.faults.mutations_recording import Recorded
 
@@ -115,7 +115,7 @@ LOCAL: Mapping[str, Callable[[Draw, Recorded], LocalMutation]] = {
 def complaints(recorded: Recorded, mutation: LocalMutation) -> list[str]:
     """What is wrong with what merge and comparison say."""
     from bridge_plugins.audit.comparison import compare
-    from bridge_plugins.audit.megatron_local_merge import Merge
+    from bridge_plugins.audit.megatron_local.merge import Merge
 
     merge = Merge()
     for local in mutation.held:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bridge_plugins.audit import Expected, Header, Record, Summary, summarize
-from bridge_plugins.audit.megatron_local_part import LocalParts, read_parts
+from bridge_plugins.audit.megatron_local.part import LocalParts, read_parts
 from bridge_plugins.fingerprint import fingerprint
 from bridge_plugins.layout.sources import Source
 from bridge_plugins.topology import Topology

@@ -15,7 +15,7 @@ def drifted(
     import torch.distributed as dist
 
     from bridge_plugins.audit.megatron_local import LocalAudit
-    from bridge_plugins.audit.megatron_local_names import NameAudit
+    from bridge_plugins.audit.megatron_local.names import NameAudit
     from bridge_plugins.layout.trainer import trainer_layout
     from tests.stacks.trainer import build
 

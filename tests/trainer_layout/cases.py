@@ -118,7 +118,7 @@ def stages(
 
     from bridge_plugins.audit.expected import Expected
     from bridge_plugins.audit.megatron_local import LocalAudit
-    from bridge_plugins.audit.megatron_local_merge import merge_files
+    from bridge_plugins.audit.megatron_local.merge import merge_files
     from bridge_plugins.audit.weight_audit import WeightAudit
     from bridge_plugins.layout.trainer import trainer_layout
     from tests.trainer_layout import faults
@@ -172,7 +172,7 @@ def claims(
     """What the names that ranks claim contradict, with `fault` in the name function from now on. No layout."""
     import torch.distributed as dist
 
-    from bridge_plugins.audit.megatron_local_names import NameAudit
+    from bridge_plugins.audit.megatron_local.names import NameAudit
     from tests.trainer_layout import faults
 
     trainer = build(checkpoint, topology_of(topology), **(provider or {}))

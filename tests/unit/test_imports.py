@@ -23,7 +23,7 @@ def imported_by(code: str) -> set[str]:
         ("import bridge_plugins", {"torch", "megatron", "sglang", "numpy"}),
         ("import bridge_plugins.topology, bridge_plugins.launch.processes", {"torch", "megatron", "sglang"}),
         (
-            "from bridge_plugins.audit import megatron_local_merge, megatron_local_claims",
+            "import bridge_plugins.audit.megatron_local.merge, bridge_plugins.audit.megatron_local.claims",
             {"torch", "megatron", "sglang"},
         ),
         ("import bridge_plugins.audit.megatron_local, bridge_plugins.layout.trainer", {"megatron", "sglang"}),

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bridge_plugins.audit.exchange import merge_ranks
 from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.megatron_local_claims import Claim, Claims, ClaimsMerge
-from bridge_plugins.audit.megatron_local_exchange import merge_ranks
-from bridge_plugins.audit.megatron_local_file import local_header, path_of, write_whole
+from bridge_plugins.audit.megatron_local.claims import Claim, Claims, ClaimsMerge
+from bridge_plugins.audit.megatron_local.file import local_header, path_of, write_whole
 from bridge_plugins.fingerprint import FingerprintTable, Part
 from bridge_plugins.names import wrappers
 from bridge_plugins.names.groups import place

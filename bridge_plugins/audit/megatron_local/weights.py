@@ -1,4 +1,4 @@
-"""The stage ``megatron_local``: what each rank's own parameters hold, in HF terms, without gathering a weight."""
+"""A rank's parameters, fingerprinted where they lie."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bridge_plugins.audit.exchange import merge_ranks
 from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.megatron_local_build import build_of
-from bridge_plugins.audit.megatron_local_exchange import merge_ranks
-from bridge_plugins.audit.megatron_local_file import local_header, path_of, write_whole
-from bridge_plugins.audit.megatron_local_merge import Merge
-from bridge_plugins.audit.megatron_local_part import LocalPart, LocalParts
+from bridge_plugins.audit.megatron_local.build import build_of
+from bridge_plugins.audit.megatron_local.file import local_header, path_of, write_whole
+from bridge_plugins.audit.megatron_local.merge import Merge
+from bridge_plugins.audit.megatron_local.part import LocalPart, LocalParts
 from bridge_plugins.audit.summary import Summary
 from bridge_plugins.errors import LayoutError
 from bridge_plugins.fingerprint import FingerprintTable, Part

@@ -12,8 +12,8 @@ import msgspec
 from bridge_plugins.audit.causes.wording import tensors, where
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer
-from bridge_plugins.audit.megatron_local_build import Builds
-from bridge_plugins.audit.megatron_local_part import LocalPart, LocalParts, Place, read_parts
+from bridge_plugins.audit.megatron_local.build import Builds
+from bridge_plugins.audit.megatron_local.part import LocalPart, LocalParts, Place, read_parts
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.summary import Summary, summarize
 from bridge_plugins.errors import UsageError

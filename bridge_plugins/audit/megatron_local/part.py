@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from bridge_plugins.audit.decoding import decode
-from bridge_plugins.audit.megatron_local_build import Built
+from bridge_plugins.audit.megatron_local.build import Built
 from bridge_plugins.audit.summary import SCHEMA, Header
 
 #: (rows, columns, row offset, column offset, row stride, column stride) in the HF tensor seen as rows × last dimension.
@@ -44,7 +44,7 @@ class LocalParts(msgspec.Struct, frozen=True):
         header: of the summary that the parts of all ranks become; with this rank, and the number of all.
         parts: in the order of their names.
         not_compared: HF name or local path → why nothing is known of it.
-        build: what `megatron_local_build` says of the modules that hold the parts.
+        build: what `build` says of the modules that hold the parts.
     """
 
     header: Header
