@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from bridge_plugins.audit.expected import Expected
     from bridge_plugins.audit.finding import Finding
     from bridge_plugins.audit.place import Place, place_of
+    from bridge_plugins.audit.reading import read_summary
     from bridge_plugins.audit.record import Record
-    from bridge_plugins.audit.summary import Header, Summary, read_summary, summarize
+    from bridge_plugins.audit.summary import Header, Summary, summarize
     from bridge_plugins.audit.weight_audit import WeightAudit
 
 __all__ = [
@@ -30,7 +31,7 @@ __getattr__ = lazy.names(
         "Summary": "summary",
         "WeightAudit": "weight_audit",
         "place_of": "place",
-        "read_summary": "summary",
+        "read_summary": "reading",
         "summarize": "summary",
     },
 )

@@ -1,6 +1,6 @@
 """``BRIDGE_AUDIT=1``: every export of this process is audited where it happens, with no call in the user's code.
 
-Issues no collective. Each rank writes one file for each version and stage; `audit.merge` reads them together.
+Issues no collective. Each rank writes one file for each version and stage; `audit.reading` reads them together.
 """
 
 from __future__ import annotations

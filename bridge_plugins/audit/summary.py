@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from bridge_plugins.audit.decoding import decode
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
@@ -91,18 +90,6 @@ class Summary(msgspec.Struct, frozen=True):
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-
-
-def read_summary(path: Path) -> Summary:
-    """Read what `Summary.write` wrote, or a folder of such files of several ranks, merged (see `audit.merge`).
-
-    Raises `UsageError` naming the file if it is damaged or of a newer schema, or a folder that holds none.
-    """
-    if path.is_dir():
-        from bridge_plugins.audit.merge import read_folder
-
-        return read_folder(path)
-    return decode(path, Summary, SCHEMA, "summary")
 
 
 def summarize(header: Header, records: Iterable[Record]) -> Summary:

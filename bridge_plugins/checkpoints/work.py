@@ -66,7 +66,7 @@ def to_hf(job: Job, topology: Topology, say: Say) -> Converted:
     """torch_dist → HF folder: loaded raw, exported through the bridge, held against the checkpoint's summary."""
     import torch.distributed as dist
 
-    from bridge_plugins.audit.summary import read_summary
+    from bridge_plugins.audit.reading import read_summary
     from bridge_plugins.first_rank import on_first_rank
 
     iteration, hf, part = paths.iteration(Path(job.source)), Path(job.hf), Path(job.part)

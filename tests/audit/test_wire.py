@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridge_plugins.audit import Summary
-from bridge_plugins.audit.merge import read_versions
+from bridge_plugins.audit.reading import read_versions
 from tests.stacks.models import Checkpoint
 from tests.stacks.ranks import Ranks
 

@@ -15,8 +15,8 @@ import torch
 from bridge_plugins.audit import Summary, WeightAudit, read_summary
 from bridge_plugins.audit.automatic import Automatic
 from bridge_plugins.audit.megatron_local.part import read_parts
-from bridge_plugins.audit.merge import read_versions
 from bridge_plugins.audit.origin import Origin
+from bridge_plugins.audit.reading import read_versions
 from bridge_plugins.errors import UsageError
 from bridge_plugins.sinks.json_file import tell
 

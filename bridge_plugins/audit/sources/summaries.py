@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bridge_plugins.audit.reading import read_summary
 from bridge_plugins.audit.sources.source import Progress, RecordsOnly
-from bridge_plugins.audit.summary import Summary, read_summary
+from bridge_plugins.audit.summary import Summary
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import torch
 
 from bridge_plugins.audit import read_summary
 from bridge_plugins.audit.files import path_of
-from bridge_plugins.audit.merge import merge, read_versions
+from bridge_plugins.audit.merge import merge
+from bridge_plugins.audit.reading import read_versions
 from bridge_plugins.errors import UsageError
 from tests.unit.audit.model import summary, weights
 
