@@ -29,6 +29,7 @@ def preflight(
     """Check every rank's names without a GPU: a bijection onto the checkpoint, or what breaks it and
     where.
     """
+    import gc
     import os
 
     from bridge_plugins.cli import preflight_map, show
@@ -50,10 +51,15 @@ def preflight(
         from bridge_plugins.names.preflight import check
         from bridge_plugins.names.preflight.source import read
 
+        gc.disable()  # a second less: what is imported stays to the end
         plugins.load()
         progress("reading the model")
         source = read(model)
         progress("importing Megatron Bridge")
+        import megatron.bridge  # noqa: F401
+
+        gc.freeze()
+        gc.enable()
         report = check(source, topology, patched=patched, layout=layout, progress=progress)
     show.as_json(report) if json else preflight_map.show(report)
     raise typer.Exit(exits.CONSISTENT if report.consistent else exits.FINDINGS)
