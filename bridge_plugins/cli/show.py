@@ -64,13 +64,16 @@ def quiet() -> Iterator[None]:
     """Silence what imported packages warn about, C++ included; an error of this project is printed
     afterwards.
     """
-    logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")
+    disabled = logging.root.manager.disable
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    logging.disable(logging.WARNING)
     os.dup2(nowhere, 2)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
+        logging.disable(disabled)
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
