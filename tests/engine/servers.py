@@ -16,6 +16,7 @@ import pytest
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.launch.engine import Server
 from bridge_plugins.launch.processes import Run
+from tests.ended_early import end_with_last_user
 from tests.engine.architectures import ARGUMENTS
 from tests.engine.model_rank import Sizes
 from tests.stacks.ranks import Ranks
@@ -90,7 +91,10 @@ def fault(engine: Engine, name: str, **arguments: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def servers(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """`Servers`; they end with the tests."""
+def servers(
+    request: pytest.FixtureRequest, ranks: Ranks, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
+    """`Servers`; they end with the last test that asks for them."""
     with Run() as run:
+        end_with_last_user(request, run)
         yield Servers(ranks, tmp_path_factory.mktemp("engines"), run)

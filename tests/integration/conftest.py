@@ -10,6 +10,7 @@ import pytest
 from bridge_plugins.launch.engine import Server, start_server
 from bridge_plugins.launch.processes import Run
 from bridge_plugins.topology import Topology
+from tests.ended_early import end_with_last_user
 from tests.stacks.ranks import Ranks
 
 Serve = Callable[..., Server]
@@ -26,10 +27,11 @@ def models(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.fixture(scope="session")
-def serve(models: dict[str, Path]) -> Iterator[Serve]:
+def serve(request: pytest.FixtureRequest, models: dict[str, Path]) -> Iterator[Serve]:
     """``serve("moe", engine_tp=2)`` gives the server for that model and topology: started at its first use."""
     servers: dict[tuple[str, int, int], Server] = {}
     with Run() as run:
+        end_with_last_user(request, run)
 
         def get(kind: str = "moe", *, engine_tp: int = 1, engine_ep: int = 1) -> Server:
             key = (kind, engine_tp, engine_ep)
