@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.fingerprint import VERSION, Digest, layer_term
 from bridge_plugins.fingerprint.rollup import roll_up, tensor_key
+from bridge_plugins.whole_file import write_json
 
 SCHEMA = 2  #: 2 added what follows `fingerprint` in the header, and the findings; 1 is read as well
 
@@ -82,14 +82,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write as JSON, atomically: a reader sees the whole file or the one before."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        try:
-            temporary.write_bytes(msgspec.json.encode(self))
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_json(self, path)
 
 
 def summarize(header: Header, records: Iterable[Record]) -> Summary:

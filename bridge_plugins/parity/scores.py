@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from bridge_plugins.errors import UsageError
+from bridge_plugins.whole_file import write_json
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -53,15 +52,7 @@ class Scores(msgspec.Struct, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write as JSON, atomically: a reader sees the whole file or the one before."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(msgspec.json.encode(self))
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_json(self, path)
 
 
 def read_scores(path: Path) -> Scores:

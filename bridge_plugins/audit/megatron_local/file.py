@@ -1,12 +1,9 @@
-"""What every file of a rank has in common: its header, its name, and that it is whole."""
+"""What every file of a rank has in common: its header and its name."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
-import msgspec
 import torch.distributed as dist
 
 from bridge_plugins.audit.label import spelt
@@ -28,20 +25,6 @@ def local_header(stage: str, version: str, *, model: str, topology: str) -> Head
         packages=package_versions(),
         world=world,
     )
-
-
-def write_whole(content: msgspec.Struct, path: Path) -> Path:
-    """Write as JSON, atomically: a reader sees the whole file or the one before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(msgspec.json.encode(content))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
 
 
 def path_of(folder: Path, header: Header) -> Path:

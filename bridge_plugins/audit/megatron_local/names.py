@@ -13,11 +13,12 @@ from typing import Any
 from bridge_plugins.audit.exchange import merge_ranks
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.megatron_local.claims import Claim, Claims, ClaimsMerge
-from bridge_plugins.audit.megatron_local.file import local_header, path_of, write_whole
+from bridge_plugins.audit.megatron_local.file import local_header, path_of
 from bridge_plugins.fingerprint import FingerprintTable, Part
 from bridge_plugins.names import wrappers
 from bridge_plugins.names.groups import place
 from bridge_plugins.names.param_name import ParamName
+from bridge_plugins.whole_file import write_json
 
 STAGE = "megatron_local_names"
 
@@ -57,7 +58,9 @@ class NameAudit:
     def write(self, folder: Path, version: str) -> Path:
         """Leave what this rank claims in a file of `folder`, for `merge_claims`. No collective."""
         claims = self.take(version)
-        return write_whole(claims, path_of(folder, claims.header))
+        path = path_of(folder, claims.header)
+        write_json(claims, path)
+        return path
 
     def finish(self, version: str, group: Any = None) -> list[Finding]:
         """What the ranks' claims contradict. Every rank of `group` (a CPU group) must call it; each gets all findings.

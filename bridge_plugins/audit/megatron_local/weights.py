@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bridge_plugins.audit.exchange import merge_ranks
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.megatron_local.build import build_of
-from bridge_plugins.audit.megatron_local.file import local_header, path_of, write_whole
+from bridge_plugins.audit.megatron_local.file import local_header, path_of
 from bridge_plugins.audit.megatron_local.merge import Merge
 from bridge_plugins.audit.megatron_local.part import LocalPart, LocalParts
 from bridge_plugins.audit.summary import Summary
@@ -24,6 +24,7 @@ from bridge_plugins.fingerprint import FingerprintTable, Part
 from bridge_plugins.fingerprint.coverage import merged
 from bridge_plugins.layout.probe import Block, Layout
 from bridge_plugins.layout.reachable import reachable
+from bridge_plugins.whole_file import write_json
 
 STAGE = "megatron_local"
 
@@ -91,7 +92,9 @@ class LocalAudit:
     def write(self, folder: Path, version: str) -> Path:
         """Leave what this rank holds in a file of `folder`, for `merge_files`. No collective."""
         local = self.take(version)
-        return write_whole(local, path_of(folder, local.header))
+        path = path_of(folder, local.header)
+        write_json(local, path)
+        return path
 
     def finish(self, version: str, group: Any = None) -> tuple[Summary, list[Finding]]:
         """The whole model's summary, of all ranks' parts. Every rank of `group` must call it.

@@ -1,0 +1,20 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import msgspec
+
+
+def write_json(content: msgspec.Struct, path: Path) -> None:
+    """Write as JSON, atomically: a reader sees the whole file or the one before. Makes the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        temporary.write_bytes(msgspec.json.encode(content))
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
