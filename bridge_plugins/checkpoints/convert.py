@@ -11,7 +11,7 @@ from bridge_plugins.checkpoints.part import whole
 from bridge_plugins.errors import BridgePluginsError, UsageError
 from bridge_plugins.launch import ranks
 from bridge_plugins.launch.processes import Run, ended_by_signals
-from bridge_plugins.topology import ModelSizes, Topology
+from bridge_plugins.topology import ModelSizes, Topology, broken_rules
 
 #: Seconds; a conversion of a terabyte takes hours.
 TIMEOUT = 24 * 3600.0
@@ -96,7 +96,7 @@ def _refuse_what_breaks_a_rule(hf: Path, topology: Topology) -> None:
         config = AutoConfig.from_pretrained(hf)
     except (OSError, ValueError) as error:
         raise UsageError(f"{hf} has no config that can be read: {str(error).splitlines()[0]}") from error
-    broken = [str(violation) for violation in topology.violations(ModelSizes.from_hf_config(config))]
+    broken = [str(violation) for violation in broken_rules(topology, ModelSizes.from_hf_config(config))]
     if not cpu.wanted() and topology.world > (gpus := torch.cuda.device_count()):
         broken.append(f"a GPU for each rank: WORLD={topology.world}, GPUs={gpus}; try BRIDGE_PLUGINS_CPU=1")
     if broken:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bridge_plugins.errors import UsageError
 from bridge_plugins.launch.contracts import read_contract
 from bridge_plugins.launch.profiles import Profile
-from bridge_plugins.topology import Topology
+from bridge_plugins.topology import Topology, broken_rules
 from bridge_plugins.topology.options import megatron, sglang
 
 #: How far tokens' logprobs of trainer and engine may be apart in the mean, in nats, in bfloat16 without a contract.
@@ -42,7 +42,7 @@ def settings(topology: Topology, profile: Profile, contract: str = "") -> Settin
     """
     terms = read_contract(contract) if contract else None
     rules = terms.rules(contract) if terms else None
-    if violations := topology.violations(profile.sizes, rules, profile.family):
+    if violations := broken_rules(topology, profile.sizes, rules, profile.family):
         listed = "\n".join(f"  {violation}" for violation in violations)
         raise UsageError(f"{profile.model} can't be run with {topology}:\n{listed}")
     trainer, engine = tuple(follows(topology)), tuple(sglang.to_options(topology))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from bridge_plugins.topology.sizes import Topology
 from bridge_plugins.topology.violation import Violation, nearest
-
-if TYPE_CHECKING:
-    from bridge_plugins.topology.sizes import Topology
 
 
 @dataclass(frozen=True)

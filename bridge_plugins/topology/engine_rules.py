@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from bridge_plugins.topology.model_sizes import ModelSizes
+from bridge_plugins.topology.sizes import Topology
 from bridge_plugins.topology.violation import Violation, divides, nearest
-
-if TYPE_CHECKING:
-    from bridge_plugins.topology.sizes import Topology
 
 
 def engine_violations(topology: Topology, model: ModelSizes) -> Iterator[Violation]:

@@ -7,11 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bridge_plugins.errors import UsageError
-from bridge_plugins.topology.contract import Contract
-from bridge_plugins.topology.engine_rules import engine_violations
-from bridge_plugins.topology.model_sizes import ModelSizes
-from bridge_plugins.topology.trainer_rules import trainer_violations
-from bridge_plugins.topology.violation import Violation
 
 _SIZES = (
     "tp", "pp", "vpp", "cp", "ep", "etp",
@@ -169,16 +164,6 @@ class Topology:
         ]
         stages = [f"STAGES={','.join(map(str, self.stages))}"] if self.stages else []
         return " ".join([*sizes, *stages, *(["SP"] if self.sp else []), f"WORLD={self.world}"])
-
-    def violations(
-        self, model: ModelSizes, contract: Contract | None = None, family: str = ""
-    ) -> list[Violation]:
-        """Every rule that these sizes break for `model`, all at once; empty if they can work.
-
-        Megatron's rules and SGLang's; and those of `contract`, if one is given, for a model of `family`.
-        """
-        found = [*trainer_violations(self, model), *engine_violations(self, model)]
-        return [*found, *contract.violations(self, family)] if contract else found
 
 
 def _chunks(layout: Any) -> list[list[str]]:

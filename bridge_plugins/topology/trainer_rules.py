@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from bridge_plugins.topology.model_sizes import ModelSizes
+from bridge_plugins.topology.sizes import Topology
 from bridge_plugins.topology.violation import Violation, divides, nearest
-
-if TYPE_CHECKING:
-    from bridge_plugins.topology.sizes import Topology
 
 
 def trainer_violations(topology: Topology, model: ModelSizes) -> Iterator[Violation]:

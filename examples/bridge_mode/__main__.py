@@ -20,7 +20,7 @@ from bridge_plugins.errors import UsageError
 from bridge_plugins.launch.engine import start_server
 from bridge_plugins.launch.processes import Run, ended_by_signals
 from bridge_plugins.patches import cpu
-from bridge_plugins.topology import ModelSizes, Topology
+from bridge_plugins.topology import ModelSizes, Topology, broken_rules
 from examples.bridge_mode import faults
 from examples.bridge_mode.launching import conclude, launch
 from examples.bridge_mode.messages import Outcome, Settings
@@ -123,7 +123,7 @@ def _sizes(folder: Path) -> ModelSizes:
 def _refuse_what_cannot_work(topology: Topology, sizes: ModelSizes, fault: str) -> None:
     import torch
 
-    broken = [str(violation) for violation in topology.violations(sizes)]
+    broken = [str(violation) for violation in broken_rules(topology, sizes)]
     if cpu.wanted() and topology.cp > 1:
         broken.append(f"context parallelism needs GPUs: CP={topology.cp}; try CP=1")
     gpus = 0 if cpu.wanted() else torch.cuda.device_count()

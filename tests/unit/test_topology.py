@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_plugins.errors import UsageError
-from bridge_plugins.topology import Contract, ModelSizes, Topology
+from bridge_plugins.topology import Contract, ModelSizes, Topology, broken_rules
 
 MOE = ModelSizes(layers=4, heads=8, kv_heads=4, hidden=128, ffn=256, experts=8, expert_ffn=64)
 DENSE = ModelSizes(layers=4, heads=8, kv_heads=4, hidden=128, ffn=256)
@@ -18,7 +18,7 @@ topologies = st.builds(Topology, tp=sizes, pp=sizes, vpp=st.sampled_from([1, 2])
 
 def test_the_demo_works() -> None:
     topology = Topology(tp=2, pp=2, ep=2)
-    assert topology.violations(MOE) == []
+    assert broken_rules(topology, MOE) == []
     assert topology.sp
     assert topology.world == 4
 
@@ -54,7 +54,7 @@ def test_the_demo_works() -> None:
 def test_a_violation_says_the_rule_and_what_works(
     wrong: dict[str, int], model: ModelSizes, rule: str, remedy: str
 ) -> None:
-    violations = Topology(**wrong).violations(model)
+    violations = broken_rules(Topology(**wrong), model)
     assert any(rule in v.rule and remedy in v.remedy for v in violations), violations
 
 
@@ -65,23 +65,23 @@ def test_the_rules_of_a_contract_are_the_contracts_alone() -> None:
     """EP of 4 does not fit in a DP of 1: the source's own run on 8 GPUs would be refused, and so would our demo."""
     verl_run = Topology(tp=4, pp=2, ep=4, etp=1, world=8, engine_tp=4)
     model = ModelSizes(layers=24, heads=16, kv_heads=16, hidden=2048, ffn=5632, experts=60, expert_ffn=1408)
-    assert verl_run.violations(model) == []
-    assert Topology(tp=2, pp=2, ep=2, engine_tp=2).violations(MOE) == []
-    broken = {v.rule.partition(":")[0]: v for v in verl_run.violations(model, STRICT, family="qwen2_moe")}
+    assert broken_rules(verl_run, model) == []
+    assert broken_rules(Topology(tp=2, pp=2, ep=2, engine_tp=2), MOE) == []
+    broken = {v.rule.partition(":")[0]: v for v in broken_rules(verl_run, model, STRICT, family="qwen2_moe")}
     assert list(broken) == ["strict_v1 is for one family of models", "strict_v1"]
-    both = verl_run.violations(model, STRICT, family="qwen3_moe")
+    both = broken_rules(verl_run, model, STRICT, family="qwen3_moe")
     assert [v.remedy for v in both] == ["EP=1 or WORLD=32", "ENGINE_TP=1"]
     assert "EP=4, DP=1 (WORLD=8 over TP·CP·PP=8)" in both[0].numbers
 
 
 def test_the_contracts_own_run_keeps_it() -> None:
     run = Topology(tp=2, pp=2, ep=2, etp=1, world=8, engine_tp=2, engine_ep=2, engines=4)
-    assert run.violations(MOE, STRICT, family="qwen3_moe") == []
+    assert broken_rules(run, MOE, STRICT, family="qwen3_moe") == []
 
 
 @given(topologies, st.sampled_from([MOE, DENSE]))
 def test_one_thing_at_a_time_what_is_advised_works(topology: Topology, model: ModelSizes) -> None:
-    for violation in topology.violations(model):
+    for violation in broken_rules(topology, model):
         for advice in violation.remedy.removesuffix(", or PP=2").split(" or "):
             name, _, value = advice.partition("=")
             fields = {
@@ -96,11 +96,11 @@ def test_one_thing_at_a_time_what_is_advised_works(topology: Topology, model: Mo
             if name not in fields or not value.isdigit():
                 continue
             advised = Topology(**{**vars(topology), fields[name]: int(value)})
-            assert violation.rule not in [other.rule for other in advised.violations(model)], violation
+            assert violation.rule not in [other.rule for other in broken_rules(advised, model)], violation
 
 
 def test_all_violations_come_at_once() -> None:
-    assert len(Topology(tp=3, pp=3, ep=3, engine_tp=3, engine_ep=2).violations(MOE)) >= 5
+    assert len(broken_rules(Topology(tp=3, pp=3, ep=3, engine_tp=3, engine_ep=2), MOE)) >= 5
 
 
 def test_a_size_below_one_is_refused() -> None:
@@ -132,4 +132,4 @@ def test_every_rank_has_its_own_coordinates(topology: Topology) -> None:
 
 @given(topologies)
 def test_the_smallest_world_divides(topology: Topology) -> None:
-    assert not [v for v in topology.violations(MOE) if "world" in v.rule]
+    assert not [v for v in broken_rules(topology, MOE) if "world" in v.rule]

@@ -17,7 +17,7 @@ from bridge_plugins.names.preflight.holdings import Held, held
 from bridge_plugins.names.preflight.report import ExpertRank, Finding, Report, Stage
 from bridge_plugins.names.preflight.simulation import rank_of, simulated_rank, smallest
 from bridge_plugins.names.preflight.source import Shape, Source
-from bridge_plugins.topology import ModelSizes, Topology
+from bridge_plugins.topology import ModelSizes, Topology, broken_rules
 
 
 def check(
@@ -141,7 +141,7 @@ def _violations(source: Source, topology: Topology) -> list[str]:
         sizes = ModelSizes.from_hf_config(source.config)
     except (UsageError, TypeError) as error:
         return [f"sizes not checked before building: {error}"]
-    broken = topology.violations(sizes)
+    broken = broken_rules(topology, sizes)
     if broken:
         raise UsageError("; ".join(map(str, broken)))
     return []
