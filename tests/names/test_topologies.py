@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from bridge_plugins.topology import Topology
 from tests.stacks.models import Checkpoint
 from tests.stacks.ranks import RankError, Ranks
 
 CHECK = "tests.names.case:check"
+ONE_HOOK = "tests.names.one_hook:without_each"
 WRAPPED: dict[str, Any] = {"world": 4, "topology": {"pp": 2, "ep": 2}}
 NOTHING = {"names": 0, "import": 0, "export": 0}
 
@@ -67,51 +69,18 @@ def test_where_nothing_is_cut_along_its_axis_a_hook_may_be_off(
         assert report["counts"] == NOTHING
 
 
-def numbers(checkpoint: str, topology: dict[str, Any], off: str) -> list[dict[str, Any]]:
-    """What the two hooks answer for each parameter of this rank with one plugin off, beside the truth."""
-    import torch.distributed as dist
-
-    from bridge_plugins.names.context import NameContext
-    from bridge_plugins.names.param_name import ParamName
-    from bridge_plugins.plugins import manager
-    from bridge_plugins.topology import Topology
-    from tests.names import truth
-    from tests.stacks.trainer import build
-
-    sizes = Topology(**topology)
-    trainer = build(checkpoint, sizes, load=False)
-    manager().unregister(name=off)
-    context, hook = NameContext(trainer.model, trainer.model[0].config), manager().hook
-    found = []
-    for local, _ in trainer.model[0].named_parameters():
-        name = ParamName.parse(local)
-        wanted = ParamName.parse(truth.global_name(str(name), sizes, dist.get_rank(), 0, layers=4, experts=8))
-        found.append(
-            {
-                "layer": [hook.global_layer_number(name=name, context=context), wanted.layer],
-                "expert": [hook.global_expert_number(name=name, context=context), wanted.expert],
-            }
-        )
-    return found
+def one_hook_is_enough_for_its_own(report: dict[str, Any], topology: Topology) -> None:
+    """The hook that is left is right, and a name that needs the other one is refused: never a silent local number."""
+    for off, cut in (("layer_numbers", topology.pp > 1), ("expert_numbers", topology.ep > 1)):
+        assert report[off]["wrong"] == []
+        assert report[off]["numbers"] > 0
+        assert (report[off]["refused"] > 0) is cut
 
 
-@pytest.mark.parametrize(
-    ("off", "dead", "alive"), [("layer_numbers", "layer", "expert"), ("expert_numbers", "expert", "layer")]
-)
-def test_each_hook_answers_whether_the_other_is_there_or_not(
-    ranks: Ranks, checkpoint: Checkpoint, off: str, dead: str, alive: str
-) -> None:
-    folder = str(checkpoint("qwen3_moe"))
-    for answers in ranks(
-        "tests.names.test_topologies:numbers",
-        world=4,
-        checkpoint=folder,
-        topology={"pp": 2, "ep": 2},
-        off=off,
-    ):
-        assert all(answer[alive][0] == answer[alive][1] for answer in answers)
-        assert any(answer[alive][1] is not None for answer in answers)
-        assert all(answer[dead][0] is None for answer in answers)
+def test_each_hook_answers_whether_the_other_is_there_or_not(ranks: Ranks, checkpoint: Checkpoint) -> None:
+    topology = {"pp": 2, "ep": 2}
+    for report in ranks(ONE_HOOK, world=4, checkpoint=str(checkpoint("qwen3_moe")), topology=topology):
+        one_hook_is_enough_for_its_own(report, Topology(**topology))
 
 
 def stock_and_patched(checkpoint: str, topology: dict[str, Any]) -> list[list[str]]:
@@ -167,6 +136,4 @@ def test_checkpointed_layers_keep_their_place(ranks: Ranks, checkpoint: Checkpoi
 
 
 def _world(topology: dict[str, Any]) -> int:
-    from bridge_plugins.topology import Topology
-
     return Topology(**{**topology, "stages": tuple(topology.get("stages", ()))}).world
