@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from bridge_plugins.audit.causes.cause import Cause
 from bridge_plugins.audit.causes.lookup import bits, look_up, owners
 from bridge_plugins.audit.causes.moves import moves
-from bridge_plugins.audit.causes.wording import listed, tensors, where
+from bridge_plugins.audit.causes.powers import powers
+from bridge_plugins.audit.causes.wording import kinds, tensors, where
 from bridge_plugins.audit.record import Record
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def diagnose(
     take(_zeros(left, reference))
     candidates = look_up(left, reference)
     take(moves(owners(candidates), reference))
+    take(powers(left, reference))
     if left and (found or expected):
         from bridge_plugins.audit.causes.inside import all as inside  # torch, where tensors are at hand
 
@@ -84,6 +86,4 @@ def _unknown(wrong: Iterable[str], known: Set[str]) -> Iterator[Cause]:
         yield Cause(where(shared), f"{tensors(shared)} like several others of the reference", tuple(shared))
     names = [name for name in wrong if name not in known]
     if names:
-        # Which kinds they are of tells which conversion to look at: q, k and v, or gate and up.
-        said = tensors(names) if len(names) == 1 else f"{len(names)} tensors ({listed(names)}) are"
-        yield Cause(where(names), f"{said} unlike every tensor of the reference", tuple(names))
+        yield Cause(where(names), f"{kinds(names)} unlike every tensor of the reference", tuple(names))

@@ -110,7 +110,7 @@ def test_a_loader_that_still_knows_the_tensors_of_the_first_load(old: Old, named
 
 @pytest.mark.fault(
     69, place="engine's loader", rule="READBACK",
-    named="layer 1 experts 0-3: 12 tensors (down_proj, gate_proj, up_proj) are unlike every tensor of the reference",
+    named="layer 1 experts 0-3: 12 tensors (down_proj, gate_proj, up_proj) are the reference times 2",
 )  # fmt: skip
 def test_what_follows_a_first_load_is_done_again(old: Old, named: Named) -> None:
     fault(old.engine, "arm", loader="scaled", path="model.layers.1.mlp.experts.", by=2.0)

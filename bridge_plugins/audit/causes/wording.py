@@ -64,6 +64,12 @@ def tensors(names: Iterable[str]) -> str:
     return f"{members[0]} is" if len(members) == 1 else f"{len(members)} tensors ({members[0]}, …) are"
 
 
+def kinds(names: Iterable[str]) -> str:
+    """``NAME is``, or ``12 tensors (k_proj, q_proj, v_proj) are``: kinds tell which conversion to look at."""
+    members = list(names)
+    return f"{members[0]} is" if len(members) == 1 else f"{len(members)} tensors ({listed(members)}) are"
+
+
 def layers(stack: str, numbers: Iterable[int]) -> str:
     """``layers 0-3``; of another stack than the decoder's with its name."""
     short = stack.removeprefix("model.").removeprefix("language_model.")

@@ -295,7 +295,7 @@ def one_bit(tensor: Tensor) -> Tensor:
         (at(31, 0, torch.neg), "32 of 1,024 elements of o_proj have the other sign (row 31, columns 0-31)"),
         (at(31, 31, lambda t: t / 0), "1 of 1,024 elements of o_proj is NaN or infinite (row 31, column 31)"),
         (at(30, 30, lambda t: t * 1.5), "4 of 1,024 elements of o_proj differ (rows 30-31, columns 30-31)"),
-        (lambda t: t * 0.5, "o_proj is the reference times 0.5"),
+        (lambda t: t * 0.5, "model.layers.3.self_attn.o_proj.weight is the reference times 0.5"),
         (lambda t: t.reshape(16, 64), "o_proj has the reference's elements in its order, as [16, 64] instead of [32, 32]"),
     ],
 )  # fmt: skip
