@@ -10,11 +10,19 @@ from bridge_plugins.parity.scores import Scored
 
 
 def sample(
-    engine: Engine, prompts: Sequence[Sequence[int]], *, new_tokens: int, temperature: float = 1.0
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    *,
+    new_tokens: int,
+    temperature: float = 1.0,
+    adapter: str = "",
 ) -> list[Scored]:
-    """Let `engine` continue each prompt (token numbers) by `new_tokens` tokens."""
+    """Let `engine` continue each prompt (token numbers) by `new_tokens` tokens, with LoRA `adapter` if it is named."""
     replies = _generate(
-        engine, prompts, {"temperature": temperature, "max_new_tokens": new_tokens, "ignore_eos": True}
+        engine,
+        prompts,
+        {"temperature": temperature, "max_new_tokens": new_tokens, "ignore_eos": True},
+        **({"lora_path": [adapter] * len(prompts)} if adapter else {}),
     )
     return [_scored(prompt, reply, len(prompt)) for prompt, reply in zip(prompts, replies, strict=True)]
 
@@ -29,13 +37,16 @@ def score(engine: Engine, sequences: Sequence[Scored]) -> list[Scored]:
     ]
 
 
-def _generate(engine: Engine, inputs: Sequence[Sequence[int]], sampling: dict[str, Any]) -> Any:
+def _generate(
+    engine: Engine, inputs: Sequence[Sequence[int]], sampling: dict[str, Any], **request: Any
+) -> Any:
     return engine.generate(
         input_ids=[list(tokens) for tokens in inputs],
         sampling_params=sampling,
         return_logprob=True,
         logprob_start_len=0,
         top_logprobs_num=1,
+        **request,
     )
 
 

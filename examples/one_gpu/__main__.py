@@ -23,6 +23,7 @@ from bridge_plugins.topology import Topology
 from examples.bridge_mode import faults
 from examples.bridge_mode.launching import conclude, launch
 from examples.bridge_mode.messages import Outcome
+from examples.one_gpu import adapters
 from examples.one_gpu.models import MODELS, make_shapes
 from examples.one_gpu.settings import OneGpuSettings
 from examples.one_gpu.sleep import ENGINE_ARGUMENTS as ENGINE_SLEEP
@@ -46,7 +47,9 @@ def one_gpu(
     bucket_mb: Annotated[float, typer.Option(help="Megabytes of one flattened bucket.")] = 1024,
     repeats: Annotated[int, typer.Option(min=0, help="How often each part is measured; 0: not.")] = 3,
     results: Annotated[str, typer.Option(help="Write the measurements to this JSON file.")] = "",
-    lora: Annotated[bool, typer.Option(help="Train with adapters, which the export merges.")] = False,
+    lora: Annotated[
+        str, typer.Option(help="Train adapters: merged into the base, or unmerged: the engine applies them.")
+    ] = "",
     sleep: Annotated[bool, typer.Option(help="At the end, let the engine sleep and wake.")] = False,
     fault: Annotated[str, typer.Option(help=f"Break the run: {', '.join(faults.FAULTS)}.")] = "",
     engine_arguments: Annotated[str, typer.Option(help="More arguments for SGLang, in one string.")] = "",
@@ -61,6 +64,7 @@ def one_gpu(
 
     def work() -> Outcome:
         _refuse(fault, random=model in MODELS)
+        adapters.refuse(lora)
         with ended_by_signals(), Run(keep) as run:
             folder, random = _folder(model, layers, run, console)
             topology = Topology(sp=False)
@@ -74,6 +78,7 @@ def one_gpu(
                 *(() if cpu.wanted() else ENGINE_ARGUMENTS),
                 *(("--load-format", "dummy") if random else ()),
                 *(ENGINE_SLEEP if sleep else ()),
+                *(adapters.ENGINE_ARGUMENTS if lora == "unmerged" else ()),
                 *engine_arguments.split(),
             ]
             server = start_server(

@@ -45,6 +45,19 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "routed_scaling_factor": 1.0, "norm_topk_prob": False, "max_position_embeddings": 4096, "rope_theta": 1e4,
         },
     ),
+    # DeepSeek-V3's attention, and its experts' biases in float32, at those sizes.
+    "deepseek-v3-small": (
+        "deepseek_v3",
+        "DeepseekV3ForCausalLM",
+        {
+            "vocab_size": 102400, "hidden_size": 2048, "intermediate_size": 11264, "num_hidden_layers": 27,
+            "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 1536, "kv_lora_rank": 512,
+            "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
+            "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
+            "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 2.446,
+            "norm_topk_prob": True, "num_nextn_predict_layers": 0, "max_position_embeddings": 4096, "rope_theta": 5e4,
+        },
+    ),
     # Qwen3-30B-A3B in small, for a CPU.
     "tiny": (
         "qwen3_moe",
@@ -59,7 +72,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def make_shapes(model: str, layers: int, folder: Path) -> None:
-    """Write the folder of `model` (one of `MODELS`) in bfloat16, with `layers` layers (0: as many as it has).
+    """Write the folder of `model` (one of `MODELS`), with `layers` layers (0: as many as it has).
 
     Its files have true headers and sizes and hold no data (they take no room on a disk with sparse files): enough for
     Megatron Bridge's export, and for an engine that starts with dummy weights.
@@ -76,7 +89,7 @@ def make_shapes(model: str, layers: int, folder: Path) -> None:
     file = "model.safetensors"
     _write_header(folder / file, tensors)
     index = {
-        "metadata": {"total_size": sum(map(_nbytes, tensors.values()))},
+        "metadata": {"total_size": sum(_nbytes(name, shape) for name, shape in tensors.items())},
         "weight_map": dict.fromkeys(tensors, file),
     }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
@@ -86,8 +99,8 @@ def _write_header(path: Path, tensors: dict[str, tuple[int, ...]]) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in tensors.items():
-        start, end = end, end + _nbytes(shape)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
+        start, end = end, end + _nbytes(name, shape)
+        header[name] = {"dtype": _dtype(name), "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
@@ -95,5 +108,10 @@ def _write_header(path: Path, tensors: dict[str, tuple[int, ...]]) -> None:
         file.truncate(8 + len(text) + end)
 
 
-def _nbytes(shape: tuple[int, ...]) -> int:
-    return 2 * math.prod(shape)
+def _dtype(name: str) -> str:
+    """As safetensors spells it: what is added to a router's scores is float32 in the public checkpoints."""
+    return "F32" if name.endswith(".e_score_correction_bias") else "BF16"
+
+
+def _nbytes(name: str, shape: tuple[int, ...]) -> int:
+    return {"F32": 4, "BF16": 2}[_dtype(name)] * math.prod(shape)

@@ -12,5 +12,7 @@ class OneGpuSettings(Settings, kw_only=True):
     random: bool  #: the checkpoint has headers and no data
     repeats: int  #: of each measurement
     sleep: bool = False  #: the engine gives its weights' memory away at the end, and wakes
-    lora: bool = False  #: adapters on every linear layer, merged by the export
+    lora: str = (
+        ""  #: train adapters: "merged" into the base by the export, or "unmerged", applied by the engine
+    )
     results: str = ""  #: the file for them

@@ -24,7 +24,7 @@ from examples.bridge_mode import faults, model, training
 from examples.bridge_mode.messages import Outcome
 from examples.bridge_mode.rank import as_rank
 from examples.bridge_mode.trainer import outcome, show, wait_for_engines
-from examples.one_gpu import measure, sleep, weights
+from examples.one_gpu import adapters, measure, sleep, weights
 from examples.one_gpu.settings import OneGpuSettings
 
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 4, 32, 16
@@ -44,7 +44,7 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
         learning_rate=settings.learning_rate,
         train=settings.train,
         fill=weights.fill if settings.random else None,
-        adapt=weights.add_adapters if settings.lora else None,
+        adapt=adapters.add(settings.lora),
     )
     console.print(f"trainer    {topology} over {dist.get_backend()}; {cpu.describe()}")
     console.print(f"trainer    {checkpoint.name} built in {time.perf_counter() - started:.1f} s")
@@ -58,27 +58,40 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
         expected=Expected.from_folder(checkpoint, fingerprints=not settings.random),
     )
     sync = WeightSync(audit, [engine], bucket_bytes=settings.bucket_bytes)
+    served_adapter = (
+        adapters.ServedAdapter(trainer, engine, Path(settings.folder))
+        if settings.lora == "unmerged"
+        else None
+    )
     # Worked out once: names and groups of the conversion don't change between versions.
     tasks = trainer.bridge.get_conversion_tasks(trainer.chunks)
 
     def export() -> Iterator[tuple[str, Tensor]]:
         return trainer.bridge.export_hf_weights(  # type: ignore[no-any-return]
-            trainer.chunks, cpu=False, show_progress=False, conversion_tasks=tasks
-        )
+            trainer.chunks, cpu=False, show_progress=False, conversion_tasks=tasks,
+            merge_adapter_weights=not served_adapter,
+        )  # fmt: skip
+
+    vocabulary = trainer.bridge.hf_pretrained.config.vocab_size
 
     def push(version: str, *, trained: bool) -> Synced:
         stream = faults.break_stream(settings.fault, export())
         synced = sync.push(stream, version, trained=trained)
         show(console, synced)
+        if synced.verdict.word == "consistent":
+            if served_adapter:
+                served_adapter.replace(version)
+                console.print(
+                    f"adapters   {served_adapter.name}: the engine applies them; they are not compared"
+                )
+            adapter = served_adapter.name if served_adapter else ""
+            _show_parity(console, engine, trainer.chunks, vocabulary, adapter)
         return synced
 
     synced = push("1", trained=False)
     if synced.verdict.word == "consistent":
-        vocabulary = trainer.bridge.hf_pretrained.config.vocab_size
-        _show_parity(console, engine, trainer.chunks, vocabulary)
         _change(settings, console, trainer, vocabulary)
-        synced = push("2", trained=True)
-        _show_parity(console, engine, trainer.chunks, vocabulary)
+        synced = push("2", trained=not served_adapter)  # the base beside adapters is frozen
         if settings.repeats:
             found = measure.all_of_it(trainer, sync, export, synced.summary, settings.repeats)
             measure.show(console, found)
@@ -106,10 +119,10 @@ def _random_batches(vocabulary: int) -> Iterator[Tensor]:
         yield torch.randint(vocabulary, (training.BATCH, training.LENGTH), generator=generator)
 
 
-def _show_parity(console: Console, engine: Engine, chunks: list[Any], vocabulary: int) -> None:
+def _show_parity(console: Console, engine: Engine, chunks: list[Any], vocabulary: int, adapter: str) -> None:
     generator = torch.Generator().manual_seed(3)
     prompts = torch.randint(vocabulary, (PROMPTS, PROMPT_TOKENS), generator=generator).tolist()
-    samples = sample(engine, prompts, new_tokens=NEW_TOKENS)
+    samples = sample(engine, prompts, new_tokens=NEW_TOKENS, adapter=adapter)
     console.print(f"parity     {compare(samples, trainer_scores(chunks, samples))}")
 
 

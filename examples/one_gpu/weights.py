@@ -18,15 +18,9 @@ def fill(chunks: list[Any]) -> None:
                 parameter.normal_(1.0, 0.02, generator=generator)
             else:
                 parameter.normal_(0.0, 0.1 if "router" in name else 0.02, generator=generator)
-
-
-def add_adapters(chunks: list[Any]) -> list[Any]:
-    """LoRA on the attention and on every expert; `fill` gives them weights, which an export merges into the base."""
-    from megatron.bridge.peft.lora import LoRA
-
-    made = LoRA(target_modules=["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"], dim=8, alpha=16)
-    made(chunks, training=True)
-    return chunks
+        for name, buffer in chunk.named_buffers():
+            if name.endswith(".expert_bias"):  # it is in the checkpoint, though no optimizer's
+                buffer.normal_(0.0, 0.02, generator=generator)
 
 
 @torch.no_grad()

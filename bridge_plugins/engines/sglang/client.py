@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import httpx
@@ -125,6 +126,13 @@ class Engine:
     def flush_cache(self) -> None:
         """Forget the prefixes that were computed with older weights. Refused while requests are running."""
         self._request("POST", "/flush_cache", {})
+
+    def load_adapter(self, name: str, folder: Path) -> None:
+        """Load the LoRA adapter in `folder` (PEFT's format, on a disk that the server can read) under `name`."""
+        self._json("POST", "/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+
+    def unload_adapter(self, name: str) -> None:
+        self._json("POST", "/unload_lora_adapter", {"lora_name": name})
 
     def set_weight_version(self, version: str) -> None:
         self._json("POST", "/update_weight_version", {"new_version": version, "abort_all_requests": False})
