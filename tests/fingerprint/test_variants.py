@@ -42,3 +42,12 @@ def test_common_layouts_take_whole_words_16_bytes_at_a_time() -> None:
         taken = format_of(dtype)
         chosen = variant(taken, 768, 2048, 2048 * taken.bytes, taken.bytes)
         assert (chosen.walk.words, chosen.walk.load, chosen.walk.align) == (True, 4, 4)
+
+
+@settings(deadline=None, max_examples=200)
+@example(format_of(torch.float8_e4m3fn), 2**16, 2**16)
+@given(formats, sizes, sizes)
+def test_counters_inside_a_word_hold_a_tile(taken: Format, rows: int, cols: int) -> None:
+    """A counter per element in each word counts as many elements as a tile has steps."""
+    chosen = variant(taken, rows, cols, taken.bytes * cols, taken.bytes)
+    assert chosen.rows // chosen.walk.step < 2 ** min(taken.bits, 32)

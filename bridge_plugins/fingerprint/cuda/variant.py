@@ -67,6 +67,7 @@ class Variant:
 # (docs/fingerprint.md).
 _WIDE: Final = {False: Walk(128, step=1, warps=1, unroll=4), True: Walk(128, step=1, warps=1, unroll=8)}
 _WIDE_ROWS: Final = 256
+_ROWS_OF_BYTES: Final = 128  # counters of a byte's width hold 255: see `fast.observe_words`
 _FLAT: Final = Variant(Walk(128, step=1, warps=1, flat=True), 64)
 _NARROW: Final = [Variant(Walk(cols, step=512 // cols, warps=2), 16384 // cols) for cols in (2, 4, 16, 64)]
 _BESIDE: Final = Variant(Walk(8, step=32, warps=1, across=True), 1024)
@@ -96,6 +97,8 @@ def variants(
     flat = (rows <= 4) & (words >= 1024)
     size = np.searchsorted([variant.walk.cols for variant in _NARROW], words)
     high = _rows(int((rows * words)[along].sum()))
+    if width == 1:
+        high = min(high, _ROWS_OF_BYTES)
     chosen: dict[Variant, list[int]] = {}
     for index in np.flatnonzero((rows > 0) & (cols > 0)).tolist():
         variant = _ACROSS if abs(row_bytes[index]) < abs(col_bytes[index]) else _ALONG
