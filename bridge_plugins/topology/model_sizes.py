@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +28,11 @@ class ModelSizes:
 
         def first(*names: str, default: int | None = None) -> int:
             for name in names:
-                if getattr(config, name, None) is not None:
-                    return int(getattr(config, name))
+                value = getattr(config, name, None)
+                if isinstance(value, list | tuple):  # one for each kind of expert: what divides all of them
+                    return math.gcd(*value)
+                if value is not None:
+                    return int(value)
             if default is None:
                 raise UsageError(
                     f"the model's config ({type(config).__name__}) has none of: {', '.join(names)}"
@@ -36,7 +40,8 @@ class ModelSizes:
             return default
 
         heads = first("num_attention_heads")
-        ffn = first("intermediate_size")
+        # Without a dense layer it is the shared experts that TP cuts.
+        ffn = first("intermediate_size", "shared_expert_intermediate_size", "moe_intermediate_size")
         return cls(
             layers=first("num_hidden_layers"),
             heads=heads,

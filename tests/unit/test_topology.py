@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,3 +135,14 @@ def test_every_rank_has_its_own_coordinates(topology: Topology) -> None:
 @given(topologies)
 def test_the_smallest_world_divides(topology: Topology) -> None:
     assert not [v for v in broken_rules(topology, MOE) if "world" in v.rule]
+
+
+def test_a_config_without_dense_layers_or_with_two_kinds_of_experts_has_sizes() -> None:
+    common = {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 64, "num_experts": 8}
+    shared = SimpleNamespace(**common, moe_intermediate_size=32, shared_expert_intermediate_size=48)
+    sizes = ModelSizes.from_hf_config(shared)
+    assert (sizes.ffn, sizes.expert_ffn) == (48, 32)
+    two_kinds = SimpleNamespace(**common, intermediate_size=96, moe_intermediate_size=[36, 24])
+    assert ModelSizes.from_hf_config(two_kinds).expert_ffn == 12
+    with pytest.raises(UsageError, match="none of: intermediate_size"):
+        ModelSizes.from_hf_config(SimpleNamespace(**common))
