@@ -9,11 +9,16 @@ import msgspec
 
 
 def write_json(content: msgspec.Struct, path: Path) -> None:
-    """Write as JSON, atomically: a reader sees the whole file or the one before. Makes the folder."""
+    """Write as JSON, as `write_bytes` does."""
+    write_bytes(msgspec.json.encode(content), path)
+
+
+def write_bytes(content: bytes, path: Path) -> None:
+    """Write atomically: a reader sees the whole file or the one before. Makes the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        temporary.write_bytes(msgspec.json.encode(content))
+        temporary.write_bytes(content)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -83,6 +83,11 @@ def named(name: str) -> Format:
     return _BY_NAME[name]
 
 
+def has_fingerprint(name: str) -> bool:
+    """Whether what torch calls `name` is a dtype with a fingerprint."""
+    return name in _BY_NAME
+
+
 @cache
 def _by_dtype() -> dict[torch.dtype, Format]:
     import torch

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.sources.source import Progress
-from bridge_plugins.audit.sources.stored import StoredTensor
 from bridge_plugins.errors import UsageError
 from bridge_plugins.fingerprint.coverage import rows_and_cols
 from bridge_plugins.fingerprint.cpu.run import cores, measure
+from bridge_plugins.fingerprint.formats import named
 from bridge_plugins.fingerprint.geometry import FIELDS
 from bridge_plugins.fingerprint.measured import Measured
+from bridge_plugins.stored.header import StoredTensor
 
 WINDOW: Final = 8 << 20
 """Bytes that one core maps and reads at a time."""
@@ -71,7 +72,7 @@ def _of_file(
         tensors, *(column.tolist() for column in _columns(whole)), strict=True
     ):
         yield Record(
-            *(tensor.name, tensor.shape, tensor.format.name, tuple(lanes), tensor.nbytes),
+            *(tensor.name, tensor.shape, tensor.dtype, tuple(lanes), tensor.nbytes),
             *(squares**0.5, absmax, zeros, nans + infs),
         )
 
@@ -83,7 +84,7 @@ def _columns(measured: Measured) -> tuple[NDArray[np.generic], ...]:
 def _pieces(index: int, tensor: StoredTensor) -> Iterable[Piece]:
     """Cut a tensor into pieces of a window at most: by rows, and a row that is longer by columns."""
     rows, cols = rows_and_cols(tensor.shape)
-    width = tensor.format.bytes
+    width = named(tensor.dtype).bytes
     if tensor.nbytes <= WINDOW:
         return [Piece(index, tensor.start, rows, cols, 0, 0)]
     row_bytes = cols * width
@@ -114,7 +115,7 @@ def _windows(pieces: list[Piece], tensors: list[StoredTensor]) -> Iterator[list[
 
 
 def _end(piece: Piece, tensors: list[StoredTensor]) -> int:
-    return piece.start + piece.rows * piece.cols * tensors[piece.tensor].format.bytes
+    return piece.start + piece.rows * piece.cols * named(tensors[piece.tensor].dtype).bytes
 
 
 def _measure(handle: int, window: list[Piece], tensors: list[StoredTensor]) -> Measured:
@@ -129,13 +130,13 @@ def _measure(handle: int, window: list[Piece], tensors: list[StoredTensor]) -> M
         address = view.ctypes.data - base
         table = np.empty((len(window), FIELDS), np.int64)
         for row, piece in zip(table, window, strict=True):
-            width = tensors[piece.tensor].format.bytes
+            width = named(tensors[piece.tensor].dtype).bytes
             row[:] = (
                 *(address + piece.start, piece.cols * width, width, piece.rows, piece.cols),
                 *(piece.row, 1, piece.col, 1),
             )
         out = Measured.empty(len(window))
-        formats = [tensors[piece.tensor].format for piece in window]
+        formats = [named(tensors[piece.tensor].dtype) for piece in window]
         for form in set(formats):
             members = np.array([index for index, other in enumerate(formats) if other == form])
             out.put(members, measure(table[members], form, form, threads=1))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -25,6 +24,7 @@ from bridge_plugins.layout.offsets import Offset
 from bridge_plugins.layout.probe import Block, Layout
 from bridge_plugins.layout.reachable import reachable
 from bridge_plugins.layout.sources import Source
+from bridge_plugins.whole_file import write_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -100,11 +100,8 @@ class LayoutFile:
     def write(self, layout: Layout) -> None:
         """Write atomically. A folder that can't be written to costs the next start a probe, nothing more."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             content = msgspec.msgpack.encode(_content(layout))
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, suffix=".part", delete=False) as file:
-                file.write(msgspec.msgpack.encode(_Stored(_digest(content), content)))
-            Path(file.name).replace(self.path)
+            write_bytes(msgspec.msgpack.encode(_Stored(_digest(content), content)), self.path)
         except OSError as error:
             logger.warning("bridge readback: the layout is not kept: %s", error)
 

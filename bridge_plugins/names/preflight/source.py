@@ -4,15 +4,15 @@ have.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bridge_plugins.errors import UsageError
+from bridge_plugins.stored.folder import read_folder, read_index
 
 Shape = tuple[int, ...]
 
@@ -70,7 +70,7 @@ def from_config(config: Any, name: str, folder: Path | None = None) -> Source:
         raise UsageError(
             f'{name} names no architecture: its config needs "architectures", say ["Qwen3ForCausalLM"]'
         )
-    tensors = _of_files(folder) if folder is not None else {}
+    tensors = of_files(folder) if folder is not None else {}
     if tensors:
         kept = {key: shape for key, shape in tensors.items() if not NOT_WEIGHTS.search(key)}
         return Source(name, config, kept, "the checkpoint's own files", _optional(config))
@@ -78,44 +78,11 @@ def from_config(config: Any, name: str, folder: Path | None = None) -> Source:
     return Source(name, config, tensors, "the HF config, on the meta device", optional)
 
 
-def _of_files(folder: Path) -> dict[str, Shape | None]:
-    files = sorted(folder.glob("*.safetensors"))
-    found: dict[str, Shape | None] = {}
-    for path in files:
-        found.update(_header(path))
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        try:
-            listed = set(msgspec.json.decode(index.read_bytes())["weight_map"])
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
-            raise UsageError(
-                f"{index} is no index ({_line(error)}): it needs a weight_map of tensor to file"
-            ) from error
-        if found and listed != set(found):
-            odd = sorted(listed ^ set(found))[0]
-            raise UsageError(f"{index} and the files beside it disagree, first about {odd}: fetch them again")
-        found = found or dict.fromkeys(listed)
-    return found
-
-
-def _header(path: Path) -> dict[str, Shape | None]:
-    """Names and shapes from a safetensors file's header, without its data."""
-    try:
-        with path.open("rb") as file:
-            header = msgspec.json.decode(file.read(int.from_bytes(file.read(8), "little")))
-        return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
-    except (
-        OSError,
-        MemoryError,
-        OverflowError,
-        msgspec.DecodeError,
-        AttributeError,
-        KeyError,
-        TypeError,
-    ) as error:
-        raise UsageError(
-            f"{path} is no safetensors file ({_line(error)}); remove it or fetch it again"
-        ) from error
+def of_files(folder: Path) -> dict[str, Shape | None]:
+    """Names and shapes from headers; names alone where there is only an index."""
+    if any(folder.glob("*.safetensors")):
+        return {name: tensor.shape for name, tensor in read_folder(folder).items()}
+    return dict.fromkeys(read_index(folder))
 
 
 def _of_config(config: Any) -> tuple[dict[str, Shape | None], tuple[str, ...]]:
@@ -123,6 +90,7 @@ def _of_config(config: Any) -> tuple[dict[str, Shape | None], tuple[str, ...]]:
     import torch
 
     model_class = _model_class(config)
+    config = copy.deepcopy(config)  # a model writes its choices into it, and others refuse them
     try:
         with torch.device("meta"):
             model = model_class(config)
