@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from bridge_plugins.audit.record import Record
+from bridge_plugins.audit.columns import NO_BUCKET, Columns
+from bridge_plugins.audit.schema import Schema, Shape
 from bridge_plugins.fingerprint import FingerprintStream
-from bridge_plugins.fingerprint.pending import PendingFingerprints
 
 logger = logging.getLogger(__name__)
-
-
-class Seen(msgspec.Struct, frozen=True, gc=False):  # the garbage collector need not count them
-    """What is known of a tensor at once, without waiting for its fingerprint."""
-
-    name: str
-    shape: tuple[int, ...]
-    nbytes: int
-    bucket: int | None
-    contiguous: bool
 
 
 @dataclass(frozen=True)
@@ -35,17 +22,14 @@ class Taken:
     """What a recording held, once it was read.
 
     Attributes:
-        records: one per tensor, in the order in which they came.
-        manifest: digest of that order, with names, dtypes, shapes and bytes.
-        repeated: names that came more than once; `conflicting` those of them whose bits differed.
+        columns: of the tensors in the order in which they came.
+        conflicting: names that came more than once with different bits.
         unread: names whose tensor has no fingerprint, and why.
         partial: why this is not the whole model; empty if nothing says so.
         seconds: time spent.
     """
 
-    records: tuple[Record, ...]
-    manifest: str
-    repeated: tuple[str, ...]
+    columns: Columns
     conflicting: tuple[str, ...]
     unread: dict[str, str]
     partial: str
@@ -58,13 +42,17 @@ class Recording:
 
     partial: str = ""
     seconds: float = 0.0
-    _seen: list[Seen] = field(default_factory=list, init=False)
-    _shapes: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict, init=False)
+    # Of each tensor, by columns: no object is made for it.
+    _names: list[str] = field(default_factory=list, init=False)
+    _shapes: list[Shape] = field(default_factory=list, init=False)
+    _nbytes: list[int] = field(default_factory=list, init=False)
+    _buckets: list[int] = field(default_factory=list, init=False)
+    _strided: list[int] = field(default_factory=list, init=False)
     _unread: dict[str, str] = field(default_factory=dict, init=False)
     _fingerprints: FingerprintStream = field(default_factory=FingerprintStream, init=False)
 
     def __len__(self) -> int:
-        return len(self._seen) + len(self._unread)
+        return len(self._names) + len(self._unread)
 
     def add(self, item: Any, bucket: int | None = None, *, strided: bool = True) -> None:
         """Take the facts of an item, which begins with (HF name, tensor). On a GPU one launch, and no wait.
@@ -76,9 +64,13 @@ class Recording:
         try:
             name, tensor = item[0], item[1]
             self._fingerprints.add(tensor)
-            whole = strided or tensor.is_contiguous()
-            shape = self._shapes.setdefault(tensor.shape, tuple(tensor.shape))  # a model has few
-            self._seen.append(Seen(str(name), shape, tensor.nbytes, bucket, whole))
+            shape, nbytes = tensor.shape, tensor.nbytes
+            if not (strided or tensor.is_contiguous()):
+                self._strided.append(len(self._names))
+            self._names.append(str(name))
+            self._shapes.append(shape)
+            self._nbytes.append(nbytes)
+            self._buckets.append(NO_BUCKET if bucket is None else bucket)
         except Exception as error:  # an audit must not break the export that it watches
             logger.warning("%s could not be fingerprinted: %s: %s", name, type(error).__name__, error)
             self._unread[str(name)] = f"{type(error).__name__}: {error}"
@@ -87,36 +79,30 @@ class Recording:
     def take(self) -> Taken:
         """Wait for the fingerprints, read them once, and start anew."""
         started = time.perf_counter()
-        records = tuple(_records(self._seen, self._fingerprints.pending()))
-        times = Counter(record.name for record in records)
-        repeated = tuple(name for name, count in times.items() if count > 1)
-        again = set(repeated)
-        bits = {(r.name, r.lanes, r.dtype, r.shape) for r in records if r.name in again}
-        conflicting = tuple(n for n, c in Counter(name for name, *_ in bits).items() if c > 1)
+        columns = self._columns()
         seconds = self.seconds + time.perf_counter() - started
-        taken = Taken(records, _manifest(records), repeated, conflicting, self._unread, self.partial, seconds)
-        self._seen, self._unread, self.seconds = [], {}, 0.0
+        taken = Taken(columns, _conflicting(columns), self._unread, self.partial, seconds)
+        self._names, self._shapes, self._nbytes, self._buckets, self._strided = [], [], [], [], []
+        self._unread, self.seconds = {}, 0.0
         return taken
 
-
-def _records(seen: list[Seen], pending: PendingFingerprints) -> Iterator[Record]:
-    """By columns: a model has tens of thousands of tensors, and its push waits."""
-    numbers = pending.measured()
-    columns = (
-        map(tuple, numbers.lanes.tolist()),
-        np.sqrt(numbers.sum_of_squares).tolist(),
-        numbers.absmax.tolist(),
-        numbers.counts[:, 0].tolist(),
-        numbers.counts[:, 1:3].sum(axis=1).tolist(),
-    )
-    for one, dtype, lanes, norm, absmax, zeros, nonfinite in zip(seen, pending.dtypes, *columns, strict=True):
-        yield Record(
-            one.name, one.shape, dtype, lanes, one.nbytes, norm, absmax, zeros, nonfinite, one.bucket, one.contiguous
+    def _columns(self) -> Columns:
+        pending = self._fingerprints.pending()
+        numbers = pending.measured()
+        contiguous = np.ones(len(self._names), np.bool_)
+        contiguous[self._strided] = False
+        return Columns(
+            Schema.of(self._names, self._shapes, pending.dtypes, self._nbytes),
+            numbers.lanes, np.sqrt(numbers.sum_of_squares), numbers.absmax,
+            zeros=numbers.counts[:, 0], nonfinite=numbers.counts[:, 1] + numbers.counts[:, 2],
+            bucket=np.array(self._buckets, np.int64), contiguous=contiguous,
         )  # fmt: skip
 
 
-def _manifest(records: tuple[Record, ...]) -> str:
-    digest = blake2b(digest_size=16)
-    for record in records:
-        digest.update(f"{record.name}\0{record.dtype}\0{record.shape}\0{record.nbytes}\n".encode())
-    return digest.hexdigest()
+def _conflicting(columns: Columns) -> tuple[str, ...]:
+    schema = columns.schema
+    again, bits = set(schema.repeated), defaultdict(set)
+    for at, name in enumerate(schema.names if again else ()):
+        if name in again:
+            bits[name].add((schema.dtypes[at], schema.shapes[at], *columns.lanes[at].tolist()))
+    return tuple(name for name, different in bits.items() if len(different) > 1)

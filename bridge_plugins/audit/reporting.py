@@ -15,7 +15,7 @@ from bridge_plugins.audit.judge import judge, tell_sinks
 from bridge_plugins.audit.origin import Origin
 from bridge_plugins.audit.recording import Recording, Taken
 from bridge_plugins.audit.rules import BUILT_IN, LAST_STAGE, Context, Rule, choose
-from bridge_plugins.audit.summary import Header, Summary, package_versions, summarize
+from bridge_plugins.audit.summary import Header, Summary, package_versions, summarize_columns
 from bridge_plugins.errors import UsageError
 from bridge_plugins.plugins import patcher
 
@@ -84,7 +84,7 @@ class Reporter:
         taken = version.wire.take()
         stream = version.stream
         last = [rule for rule in self._rules if rule.code in LAST_STAGE]
-        if taken.records:
+        if len(taken.columns):
             if origin.ranks()[1] > 1:
                 taken = replace(taken, partial=taken.partial or "what this rank handed over")
             rules = [*last, *(rule for rule in self._rules if rule.code == "UNIQ")] if stream else self._rules
@@ -106,7 +106,7 @@ class Reporter:
             expected=expected,
             previous=previous,
             trained=None,
-            repeated=() if on_wire else taken.repeated,
+            repeated=() if on_wire else taken.columns.schema.repeated,
             conflicting=taken.conflicting if on_wire else (),
             unread=taken.unread,
             wire=summary if on_wire else None,
@@ -131,10 +131,10 @@ class Reporter:
             world=world,
             unversioned=version.label is None,
             partial=taken.partial,
-            manifest=taken.manifest,
+            manifest=taken.columns.schema.manifest,
             seconds=taken.seconds,
         )
-        return summarize(header, taken.records)
+        return summarize_columns(header, taken.columns)
 
 
 def _write(summary: Summary) -> None:

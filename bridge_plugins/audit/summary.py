@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bridge_plugins.audit.finding import Finding
-from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
-from bridge_plugins.fingerprint import VERSION, Digest, layer_term
-from bridge_plugins.fingerprint.rollup import roll_up, tensor_key
+from bridge_plugins.fingerprint import VERSION
 from bridge_plugins.whole_file import write_json
+
+if TYPE_CHECKING:
+    from bridge_plugins.audit.columns import Columns  # which needs numpy; a file is read without it
 
 SCHEMA = 2  #: 2 added what follows `fingerprint` in the header, and the findings; 1 is read as well
 
@@ -64,7 +66,7 @@ class LayerSummary(msgspec.Struct, frozen=True):
     digest: str
 
 
-class Summary(msgspec.Struct, frozen=True):
+class Summary(msgspec.Struct, frozen=True, dict=True):
     """A version of a model: header, layers in model order, every tensor's record by HF name, and what was found.
 
     A rank that yields the same weights as another leaves its layers and no records (`brief`).
@@ -75,6 +77,21 @@ class Summary(msgspec.Struct, frozen=True):
     layers: list[LayerSummary]
     records: dict[str, Record]
     findings: list[Finding] = []
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The records as arrays."""
+        from bridge_plugins.audit.columns import Columns
+
+        return Columns.of(self.records.values())
+
+    def judged(self, findings: list[Finding]) -> Summary:
+        """The same with findings."""
+        return msgspec.structs.replace(self, findings=findings)._with(self.columns)
+
+    def _with(self, columns: Columns) -> Summary:
+        self.__dict__["columns"] = columns  # where the property finds it, and need not make it anew
+        return self
 
     def brief(self) -> Summary:
         """The same without records: some kilobytes, whatever the model's size."""
@@ -87,15 +104,27 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summarize(header: Header, records: Iterable[Record]) -> Summary:
     """Roll records up: tensors to layers, layers to the model."""
+    from bridge_plugins.audit.columns import Columns
+
     by_name = {record.name: record for record in records}
-    grouped: dict[str, list[Record]] = {}
-    for name, record in by_name.items():
-        grouped.setdefault(place_of(name).layer, []).append(record)
-    grouped = dict(sorted(grouped.items(), key=lambda layer: place_of(layer[1][0].name).sort_key))
-    digests = {layer: _digest(members) for layer, members in grouped.items()}
-    total = sum((layer_term(layer, digest) for layer, digest in digests.items()), Digest())
-    layers = [_layer(layer, members, digests[layer]) for layer, members in grouped.items()]
-    return Summary(header, str(total), layers, by_name)
+    return _rolled_up(header, Columns.of(by_name.values()), by_name)
+
+
+def summarize_columns(header: Header, columns: Columns) -> Summary:
+    """The same of what a stream left. Of a name that came more than once the last counts."""
+    records = columns.records()
+    return (
+        summarize(header, records.values())
+        if columns.schema.repeated
+        else _rolled_up(header, columns, records)
+    )
+
+
+def _rolled_up(header: Header, columns: Columns, records: dict[str, Record]) -> Summary:
+    from bridge_plugins.audit.roll_up import roll_up  # needs numpy; a file is read without it
+
+    layers, digest = roll_up(columns)
+    return Summary(header, str(digest), layers, records)._with(columns)
 
 
 @lru_cache(1)
@@ -117,21 +146,3 @@ def package_versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _digest(members: list[Record]) -> Digest:
-    keys = [tensor_key(place_of(record.name).inside, record.dtype, record.shape) for record in members]
-    return roll_up(keys, [record.lanes for record in members])
-
-
-def _layer(name: str, members: list[Record], digest: Digest) -> LayerSummary:
-    return LayerSummary(
-        name=name,
-        tensors=len(members),
-        elements=sum([record.elements for record in members]),
-        nbytes=sum([record.nbytes for record in members]),
-        norm=sum([record.norm**2 for record in members]) ** 0.5,
-        absmax=max([record.absmax for record in members]),
-        nonfinite=sum([record.nonfinite for record in members]),
-        digest=str(digest),
-    )

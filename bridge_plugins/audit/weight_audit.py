@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import msgspec
 import torch.distributed as dist
 
 from bridge_plugins.audit import agreement, handover, nesting
@@ -17,7 +16,7 @@ from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.judge import judge, tell_sinks
 from bridge_plugins.audit.recording import Recording, Taken
 from bridge_plugins.audit.rules import Context, Rule, choose
-from bridge_plugins.audit.summary import Header, Summary, package_versions, summarize
+from bridge_plugins.audit.summary import Header, Summary, package_versions, summarize_columns
 from bridge_plugins.errors import BridgePluginsError, VetoError
 from bridge_plugins.first_rank import on_first_rank
 from bridge_plugins.plugins import manager, patcher
@@ -91,12 +90,12 @@ class WeightAudit:
         handover.stop(self._wire)
         stream, wire = self._stream.take(), self._wire.take()
         summary = self._summary(stream, "hf", version, rank, world)
-        sent = self._summary(wire, "wire", version, rank, world) if wire.records else None
+        sent = self._summary(wire, "wire", version, rank, world) if len(wire.columns) else None
         witnesses = agreement.witnesses(summary, group)
 
         def decide() -> tuple[list[Finding], str]:
             context = Context(
-                self.expected, self._previous, trained, stream.repeated, wire.conflicting,
+                self.expected, self._previous, trained, stream.columns.schema.repeated, wire.conflicting,
                 stream.unread, sent, self.declared, witnesses,
             )  # fmt: skip
             findings = judge(self._rules, summary, context)
@@ -105,7 +104,7 @@ class WeightAudit:
         findings, objection = on_first_rank(
             decide, group, error_type=BridgePluginsError, what="the first rank could not judge the version: "
         )
-        summary = msgspec.structs.replace(summary, findings=findings)
+        summary = summary.judged(findings)
         if rank == 0:  # the others hold the same
             tell_sinks(summary)
         if objection:
@@ -125,10 +124,10 @@ class WeightAudit:
             packages=package_versions(),
             world=world,
             partial=taken.partial,
-            manifest=taken.manifest,
+            manifest=taken.columns.schema.manifest,
             seconds=taken.seconds,
         )
-        return summarize(header, taken.records)
+        return summarize_columns(header, taken.columns)
 
     def _objection(self, summary: Summary, findings: list[Finding]) -> str:
         """Why this version must not be pushed, in one line; empty if nobody objects."""

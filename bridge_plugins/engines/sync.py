@@ -157,7 +157,7 @@ def _stream_of(export: Stream | Callable[[], Stream]) -> Stream:
 
 def _changed(audited: Summary, wire: Recording) -> str:
     """How the bytes that left differ from those that were audited, in one line; empty if they don't."""
-    sent = {record.name: record for record in wire.take().records}
+    sent = wire.take().columns.records()
     both = audited.records.keys() & sent.keys()
     changed = (audited.records.keys() ^ sent.keys()) | {
         name for name in both if sent[name].lanes != audited.records[name].lanes

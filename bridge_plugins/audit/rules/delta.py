@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bridge_plugins.audit.columns import differing
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer, count
 from bridge_plugins.audit.rules.rule import Context
+from bridge_plugins.audit.schema import positions
 from bridge_plugins.audit.summary import Summary
 
 
@@ -23,9 +25,10 @@ class Delta:
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         if context.previous is None:
             return
-        before = context.previous.records
-        both = [name for name in summary.records if name in before]
-        moved = [name for name in both if summary.records[name].lanes != before[name].lanes]
+        now, before = summary.columns, context.previous.columns
+        at = positions(now.schema, before.schema)
+        both = now.where(at >= 0)
+        moved = now.where(differing(now, before, at))
         frozen = [name for name in moved if context.declared.is_frozen(name)]
         since = f"version {context.previous.header.version}"
         for layer, names in by_layer(frozen).items():

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge_plugins.audit.columns import Columns
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import at, by_layer, count
 from bridge_plugins.audit.place import OUTSIDE, place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.rules.rule import Context
+from bridge_plugins.audit.schema import Indices, Schema, joined
 from bridge_plugins.audit.summary import Summary
 
 #: How far the root mean square of a tensor may lie outside of that of all its neighbours. Real checkpoints have
@@ -35,8 +41,8 @@ class Stats:
     code = "STATS"
 
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
-        records = summary.records
-        for names in by_layer(name for name, record in records.items() if record.nonfinite).values():
+        records, columns = summary.records, summary.columns
+        for names in by_layer(columns.where(columns.nonfinite > 0)).values():
             bad = sum(records[name].nonfinite for name in names)
             of = "" if len(names) == 1 else f" of {count(names)}"
             yield Finding(
@@ -48,21 +54,17 @@ class Stats:
         yield from self._twins(summary, context)
 
     def _outliers(self, summary: Summary) -> Iterator[Finding]:
-        series: dict[tuple[str, str], list[tuple[int, Record]]] = defaultdict(list)
-        for name, record in summary.records.items():
-            place = place_of(name)
-            if place.layer_number is not None and record.elements and not record.nonfinite:
-                series[(place.stack, place.inside)].append((place.layer_number, record))
+        columns = summary.columns
+        elements = columns.schema.elements
+        judged = (elements > 0) & (columns.nonfinite == 0)
+        scales = columns.norm / np.sqrt(np.maximum(elements, 1))
         odd: dict[str, list[str]] = defaultdict(list)
-        for members in series.values():
-            members.sort(key=lambda member: member[0])
-            scales = [_scale(record) for _, record in members]
-            if max(scales) <= FACTOR * min(scales):
-                continue
-            for here, (_, record) in enumerate(members):
-                around = scales[max(0, here - NEIGHBOURS) : here] + scales[here + 1 : here + 1 + NEIGHBOURS]
-                if len(around) >= ENOUGH and (what := _outside(scales[here], around)):
-                    odd[what].append(record.name)
+        for series in _uneven(columns.schema, scales, judged):
+            members = series[judged[series]].tolist()
+            for here, index in enumerate(members):
+                near = members[max(0, here - NEIGHBOURS) : here] + members[here + 1 : here + 1 + NEIGHBOURS]
+                if len(near) >= ENOUGH and (what := _outside(float(scales[index]), scales[near].tolist())):
+                    odd[what].append(columns.schema.names[index])
         for what, names in odd.items():
             for layer, inside in by_layer(names).items():
                 yield Finding(
@@ -71,11 +73,10 @@ class Stats:
                 )  # fmt: skip
 
     def _twins(self, summary: Summary, context: Context) -> Iterator[Finding]:
-        records = summary.records
-        times = Counter(record.lanes for record in records.values())
         alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
-        for name, record in records.items():
-            if times[record.lanes] > 1 and record.elements >= FEW and not _is_constant(record):
+        for name in _perhaps_twins(summary.columns):
+            record = summary.records[name]
+            if record.elements >= FEW and not _is_constant(record):
                 alike[(record.lanes, record.dtype, record.shape)].append(name)
         pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
         for names in alike.values():
@@ -92,6 +93,33 @@ class Stats:
                 "one of the two was written twice; right only if the model was made by copying layers or experts",
                 tuple(names), severity="warning", expected="bits of its own", found=f"the bits of {there}",
             )  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def _series(schema: Schema) -> list[Indices]:
+    """The same tensor of all layers of a stack, layer by layer."""
+    series: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for index, place in enumerate(schema.places):
+        if place.layer_number is not None:
+            series[place.stack, place.inside].append((place.layer_number, index))
+    return [np.array([index for _, index in sorted(members)]) for members in series.values()]
+
+
+def _uneven(schema: Schema, scales: NDArray[np.float64], judged: NDArray[np.bool_]) -> Iterator[Indices]:
+    """The series in which some tensor is much larger than some other."""
+    series = _series(schema)
+    if not series:
+        return
+    order, starts = joined(series)
+    most = np.maximum.reduceat(np.where(judged, scales, 0)[order], starts)
+    least = np.minimum.reduceat(np.where(judged, scales, np.inf)[order], starts)
+    yield from (series[index] for index in np.flatnonzero(most > FACTOR * least))
+
+
+def _perhaps_twins(columns: Columns) -> list[str]:
+    """Names whose fingerprint another tensor shares in one lane."""
+    _, number, times = np.unique(columns.lanes[:, 0], return_inverse=True, return_counts=True)
+    return columns.where(times[number] > 1)
 
 
 def _scale(record: Record) -> float:
