@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridge_plugins.audit.record import Record
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bridge_plugins.audit.summary import Summary
     from bridge_plugins.layout.sources import Source
 
@@ -25,6 +28,7 @@ class Expected:
         tied: the output layer is the embedding: one of the two names may be absent.
         layers: decoder layers; layers beyond them are multi-token prediction (MTP). 0 if that isn't known.
         dtypes: whether the dtypes are the model's own; a config doesn't know them.
+        tensor: gives a tensor by its HF name, or None; read where a wrong one is to be explained.
     """
 
     origin: str
@@ -33,6 +37,7 @@ class Expected:
     tied: bool = False
     layers: int = 0
     dtypes: bool = True
+    tensor: Callable[[str], Tensor | None] | None = None
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, fingerprints: bool = True) -> Expected:
@@ -57,7 +62,8 @@ class Expected:
                         taken = fingerprint(tensor)
                         records[name] = Record.of(name, tuple(tensor.shape), tensor.nbytes, taken)
         tied, layers = _of_config_file(Path(folder) / "config.json")
-        return cls(str(folder), sources, records, tied, layers)
+        tensor = _reader(Path(folder)) if fingerprints else None
+        return cls(str(folder), sources, records, tied, layers, tensor=tensor)
 
     @classmethod
     def from_config(cls, config: Any, name: str) -> Expected:
@@ -84,6 +90,16 @@ class Expected:
 
         sources = {name: Source(name, record.shape, record.dtype) for name, record in summary.records.items()}
         return cls(f"an earlier summary (version {summary.header.version})", sources)
+
+
+def _reader(folder: Path) -> Callable[[str], Tensor | None]:
+    from bridge_plugins.audit.sources.hf_folder import HfFolder
+
+    @cache
+    def opened() -> HfFolder:
+        return HfFolder.read(folder)
+
+    return lambda name: opened().tensor(name) if opened().has(name) else None
 
 
 def _of_config_file(path: Path) -> tuple[bool, int]:

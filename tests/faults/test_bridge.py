@@ -79,12 +79,14 @@ from tests.stacks.models import NEW_ROPE
         ),
         pytest.param(
             "TP2", "equal slabs", marks=pytest.mark.fault(
-                24, place="merge", rule="HASH", named="layers 0-3: 12 tensors (k_proj, q_proj, v_proj) are unlike",
+                24, place="merge", rule="HASH",
+                named="layers 0-3: q_proj, k_proj and v_proj are cut as all q, all k, all v from a projection that lies by",
             ),
         ),
         pytest.param(
             "TP2", "gate and up of the whole", marks=pytest.mark.fault(
-                26, place="merge", rule="HASH", named="layers 0-3: 8 tensors (gate_proj, up_proj) are unlike",
+                26, place="merge", rule="HASH",
+                named="layers 0-3: gate_proj and up_proj are the halves of 2 TP shards glued together, each of which has",
             ),
         ),
         pytest.param(
@@ -99,7 +101,8 @@ from tests.stacks.models import NEW_ROPE
         ),
         pytest.param(
             "wide EP2", "rounded", marks=pytest.mark.fault(
-                55, place="shard", rule="HASH", named="layers 1-3: 3 tensors (e_score_correction_bias) are unlike",
+                55, place="shard", rule="HASH",
+                named="layers 1-3: e_score_correction_bias went through bfloat16: 8 of 8 elements",
             ),
         ),
         pytest.param(

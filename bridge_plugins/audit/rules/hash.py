@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from bridge_plugins.audit.diagnosis import diagnose
+from bridge_plugins.audit.expected import Expected
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.names import is_derived, plain
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
+from bridge_plugins.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LOOKED_INTO = 1 << 30
+"""Bytes of the checkpoint that are read, at most, to tell what happened inside of wrong tensors."""
 
 
 class Hash:
@@ -45,5 +54,23 @@ class Hash:
                 expected="the checkpoint's bits",
                 found="other bits",
             )
-            for cause in diagnose(wrong, reference)
+            for cause in diagnose(wrong, reference, expected=_at_hand(context.expected))
         ]
+
+
+def _at_hand(expected: Expected) -> Callable[[str], Tensor | None] | None:
+    """The checkpoint's tensors, up to so many bytes: the other ranks wait meanwhile."""
+    read, left = expected.tensor, LOOKED_INTO
+
+    def tensor(name: str) -> Tensor | None:
+        nonlocal left
+        left -= expected.records[name].nbytes
+        try:
+            return read(name) if read and left >= 0 else None
+        except (
+            OSError,
+            UsageError,
+        ):  # a folder that has gone explains nothing; what is wrong is told all the same
+            return None
+
+    return tensor if read else None

@@ -301,3 +301,62 @@ def one_bit(tensor: Tensor) -> Tensor:
 )  # fmt: skip
 def test_elements_that_differ_are_counted_and_placed(fault: Callable[[Tensor], Tensor], said: str) -> None:
     assert one("o_proj", matrix(32, 32), fault, "wrong", "right") == said
+
+
+def projections(*words: str, rows: tuple[int, ...]) -> dict[str, Tensor]:
+    """Two layers of tensors that a trainer keeps as one."""
+    return {
+        NAME.format(layer, word): matrix(size, 8) + layer + number
+        for layer in (0, 1)
+        for number, (word, size) in enumerate(zip(words, rows, strict=True))
+    }
+
+
+def cut_anew(view: Callable[[Tensor], Tensor], right: dict[str, Tensor], each: int) -> dict[str, Tensor]:
+    """The tensors of each layer glued, seen through `view`, and cut as they were."""
+    names = list(right)
+    wrong: dict[str, Tensor] = {}
+    for start in range(0, len(names), each):
+        members = names[start : start + each]
+        parts = view(torch.cat([right[n] for n in members])).split([len(right[n]) for n in members])
+        wrong.update(zip(members, parts, strict=True))
+    return wrong
+
+
+@pytest.mark.parametrize("at_hand", [("wrong",), ("right",), ("wrong", "right")], ids=str)
+@pytest.mark.parametrize(
+    ("words", "rows", "view", "said"),
+    [
+        (
+            ("gate_proj", "up_proj"), (48, 48), swapped(1, 2, 4),
+            "gate_proj and up_proj are the halves of 4 TP shards glued together, each of which has both",
+        ),
+        (
+            ("w1", "w3"), (48, 48), swapped(1, 4, 2),
+            "w1 and w3 are glued from the halves of 4 TP shards of both together",
+        ),
+        (
+            ("q_proj", "k_proj", "v_proj"), (128, 64, 64), by_group(16, 4, 2),
+            ("q_proj, k_proj and v_proj are cut as all q, all k, all v from a projection that lies by group "
+             "(4 groups of 2 + 2 heads of 16)"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_one_in_the_trainer_was_cut_at_the_wrong_rows(
+    words: tuple[str, ...],
+    rows: tuple[int, ...],
+    view: Callable[[Tensor], Tensor],
+    said: str,
+    at_hand: tuple[str, ...],
+) -> None:
+    right = projections(*words, rows=rows)
+    assert told(right, cut_anew(view, right, len(words)), *at_hand) == [f"layers 0-1: {said}"]
+
+
+def test_one_wrong_bit_and_rows_are_not_said_to_be_cut_wrongly() -> None:
+    right = projections("gate_proj", "up_proj", rows=(48, 48))
+    wrong = cut_anew(swapped(1, 2, 4), right, 2)
+    for tensor in wrong.values():
+        tensor.view(torch.int16)[3, 5] ^= 1
+    [said] = told(right, wrong, "wrong", "right")
+    assert said == "layers 0-1: 4 tensors (gate_proj, up_proj) are unlike every tensor of the reference"

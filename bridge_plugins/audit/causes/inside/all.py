@@ -14,6 +14,7 @@ from bridge_plugins.audit.causes.inside import (
     extent,
     fused_qkv,
     glued,
+    joined,
     plus_one,
     repeated,
     reshaped,
@@ -61,11 +62,14 @@ def explain(
         delta: what merging an adapter adds to a tensor, by the tensor's name.
     """
     said: dict[str, list[str]] = defaultdict(list)
+    for sentence, members in joined.explain(wrong, reference, found, expected):
+        said[sentence] += members
+    explained = {name for names in said.values() for name in names}
     helped: dict[str, Hypothesis] = {}
     failed: Counter[str] = Counter()
     for name, record in wrong.items():
         kind_of_name = kind(place_of(name))
-        if name not in reference or failed[kind_of_name] >= _PATIENCE:
+        if name not in reference or name in explained or failed[kind_of_name] >= _PATIENCE:
             continue
         case = Case(record, reference[name], found(name), expected(name), delta(name))
         first = helped.get(kind_of_name)  # what explained its like explains it, too
