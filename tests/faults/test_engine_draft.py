@@ -57,7 +57,7 @@ def test_an_update_that_reaches_the_target_alone(old: Old, named: Named) -> None
 
 @pytest.mark.fault(
     95, place="engine's loader", rule="READBACK",
-    named="layer 2 (ranks 0): the draft model of the engine: model.layers.2.eh_proj.weight is the reference times 2",
+    named="layer 2 (ranks 0): the draft model of the engine: model.layers.2.eh_proj.weight is the reference times",
 )  # fmt: skip
 def test_a_frozen_draft_that_is_processed_again(old: Old, named: Named) -> None:
     fault(old.engine, "arm", role="draft", loader="scaled", path="model.eh_proj.weight", by=2.0)
