@@ -1,6 +1,4 @@
-"""A patch: what it replaces, why, whether it is needed here, and how to take it back to the very same
-object.
-"""
+"""A patch: what it replaces, why, whether it is needed here, and how to take it back to the very same object."""
 
 from __future__ import annotations
 
@@ -55,9 +53,7 @@ class Patch(Protocol):
         """The module that must be imported before the patch can be judged."""
 
     def apply(self) -> tuple[Status, Callable[[], None]]:
-        """Judge and apply; give the status and what takes it back. Must not raise for a target that is
-        gone.
-        """
+        """Judge and apply; give the status and what takes it back. Must not raise for a target that is gone."""
 
 
 def _nothing() -> None:
@@ -72,9 +68,7 @@ def always(_: Any) -> bool:
 def wrapping(
     wrapper: Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any],
 ) -> Callable[[Any], Any]:
-    """A replacement that calls ``wrapper(wrapped, instance, args, kwargs)`` and keeps name, signature and
-    docs.
-    """
+    """A replacement that calls ``wrapper(wrapped, instance, args, kwargs)`` and keeps name, signature and docs."""
     return lambda original: wrapt.FunctionWrapper(original, wrapper)
 
 
@@ -129,9 +123,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Enter:
-    """Enters a context for the rest of the process: for what torch offers as a mode and not as an
-    attribute.
-    """
+    """Enters a context for the rest of the process: for what torch offers as a mode and not as an attribute."""
 
     name: str
     module: str

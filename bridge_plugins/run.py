@@ -1,6 +1,4 @@
-"""``python -m bridge_plugins.run script.py …`` (or ``-m module …``): the program as it is, with the
-plugins loaded.
-"""
+"""``python -m bridge_plugins.run script.py …`` (or ``-m module …``): the program as it is, with the plugins loaded."""
 
 from __future__ import annotations
 

@@ -112,9 +112,7 @@ def _notes(versions: dict[str, str]) -> list[str]:
 
 
 def _other_environment(here: dict[str, str], there: dict[str, str]) -> list[str]:
-    """Trainer here, engine there: weights travel by HF name and bytes, so versions may differ; show where
-    they do.
-    """
+    """Trainer here, engine there: weights travel by HF name and bytes, so versions may differ; show where they do."""
     if environment.ENGINE not in there:
         return ["the engine's environment has no sglang"]
     differing = [name for name in environment.SHARED if here.get(name) != there.get(name)]

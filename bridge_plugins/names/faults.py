@@ -17,9 +17,7 @@ NameFunction = Callable[..., str]
 
 
 class Group:
-    """A process group of two as rank 1 sees it; `broken` is a wrapper whose inner group is destroyed for
-    now.
-    """
+    """A process group of two as rank 1 sees it; `broken` is a wrapper whose inner group is destroyed for now."""
 
     def __init__(self, *, broken: bool = False) -> None:
         self.broken = broken

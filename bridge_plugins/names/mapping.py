@@ -1,6 +1,4 @@
-"""From a local name to the global one: two hooks asked independently of each other, and one place that
-joins.
-"""
+"""From a local name to the global one: two hooks asked independently of each other, and one place that joins."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ def local_to_global(models: Any, config: Any, param_name: str, vp_stage: int | N
 def _checked(
     kind: str, local: int | None, answer: Any, name: ParamName, context: NameContext, cut: Callable[[], bool]
 ) -> int | None:
-    """The hook's answer; the local number where the model isn't `cut` along this axis and so needs no
-    other.
-    """
+    """The hook's answer; the local number where the model isn't `cut` along this axis and so needs no other."""
     if local is None:
         return None
     if answer is None and not cut():

@@ -46,9 +46,7 @@ def is_megatron(module: Any) -> bool:
 
 
 def _inwards(module: Any) -> Iterable[Any]:
-    """`module`, then its only child, and so on: a wrapper is a module with one child that holds the real
-    one.
-    """
+    """`module`, then its only child, and so on: a wrapper is a module with one child that holds the real one."""
     yield module
     while len(children := list(getattr(module, "_modules", {}).values())) == 1 and children[0] is not None:
         module = children[0]

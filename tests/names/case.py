@@ -1,6 +1,4 @@
-"""One topology checked on real ranks: names, what import puts where, and the export of a random
-checkpoint.
-"""
+"""One topology checked on real ranks: names, what import puts where, and the export of a random checkpoint."""
 
 from __future__ import annotations
 

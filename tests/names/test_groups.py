@@ -1,6 +1,4 @@
-"""A rank's place in a group: parallel_state's, the model's own, None, and wrappers whose inner group
-comes and goes.
-"""
+"""A rank's place in a group: parallel_state's, the model's own, None, and wrappers whose inner group comes and goes."""
 
 from __future__ import annotations
 

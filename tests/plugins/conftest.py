@@ -39,9 +39,7 @@ def megatron(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def python() -> Python:
-    """Run Python in a process of its own; folders in `path` come first, keywords are environment
-    variables.
-    """
+    """Run Python in a process of its own; folders in `path` come first, keywords are environment variables."""
 
     def run(*arguments: str, path: list[Path] | None = None, **variables: str) -> Any:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("BRIDGE_", "PYTHON"))}

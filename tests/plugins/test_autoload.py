@@ -1,6 +1,4 @@
-"""Auto-load: on for exactly what a user asked for, free until the bridge is imported, harmless when
-broken.
-"""
+"""Auto-load: on for exactly what a user asked for, free until the bridge is imported, harmless when broken."""
 
 from __future__ import annotations
 

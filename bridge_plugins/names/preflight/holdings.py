@@ -36,9 +36,7 @@ class Held:
 
 
 def parameters(rank: SimulatedRank) -> Iterator[tuple[int, str, Any]]:
-    """Chunk, local name and tensor of all that the bridge would export, as ``build_conversion_tasks``
-    goes over it.
-    """
+    """Chunk, local name and tensor of all that the bridge would export, as ``build_conversion_tasks`` goes over it."""
     buffers = _persistent_buffers()
     for chunk, model in enumerate(rank.models):
         for name, tensor in (*model.named_parameters(), *buffers(model)):

@@ -9,10 +9,8 @@ class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
     Attributes:
-        kind: ``COLLISION`` (several ranks claim one name), ``GAP`` (a tensor of the checkpoint that no
-            rank holds),
-            ``EXTRA`` (a tensor that the checkpoint doesn't have), ``UNMAPPED`` (a parameter that the
-                bridge knows no
+        kind: ``COLLISION`` (several ranks claim one name), ``GAP`` (a tensor of the checkpoint that no rank holds),
+            ``EXTRA`` (a tensor that the checkpoint doesn't have), ``UNMAPPED`` (a parameter that the bridge knows no
             HF name for), ``SHAPE``, or ``NAMING`` (a name that can't be made global).
         name: a Megatron or HF name.
         where: the coordinates and the ranks that cause it.
@@ -42,9 +40,7 @@ class ExpertRank(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """A preflight's outcome. ``consistent`` means a bijection: every rank's names onto the checkpoint's
-    tensors.
-    """
+    """A preflight's outcome. ``consistent`` means a bijection: every rank's names onto the checkpoint's tensors."""
 
     model: str
     family: str

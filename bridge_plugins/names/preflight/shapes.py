@@ -31,9 +31,7 @@ def _unnumbered(local: str) -> str:
 
 
 def misfits(shards: Shapes, whole: Shapes, topology: Topology, stage: int) -> Iterator[Finding]:
-    """Shards that don't add up: every shape is the whole one, with at most one dimension cut by TP or by
-    ETP.
-    """
+    """Shards that don't add up: every shape is the whole one, with at most one dimension cut by TP or by ETP."""
     for (chunk, local), shape in shards.items():
         full = whole.get((chunk, local))
         name = ParamName.parse(local)

@@ -1,6 +1,4 @@
-"""One rank of a cluster, simulated: its process groups (torch's ``fake`` backend) and its modules (meta
-device).
-"""
+"""One rank of a cluster, simulated: its process groups (torch's ``fake`` backend) and its modules (meta device)."""
 
 from __future__ import annotations
 
