@@ -1,6 +1,4 @@
-"""The ``.pth`` file by which an environment loads the plugins: written and removed only when a user asks
-for it.
-"""
+"""The ``.pth`` file by which an environment loads the plugins: written and removed only when a user asks for it."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import sysconfig
 from pathlib import Path
 
 from bridge_plugins.errors import UsageError
+from bridge_plugins.whole_file import write_bytes
 
 NAME = "bridge_plugins_autoload.pth"
 
@@ -31,7 +30,7 @@ def enabled() -> bool:
 def enable() -> Path:
     """Write the file; give its path. Raises `UsageError` where it can't be written."""
     try:
-        path().write_text(LINE)
+        write_bytes(LINE.encode(), path())  # processes that start meanwhile read it whole or not at all
     except OSError as error:
         raise UsageError(
             f"{path()} can't be written ({error.strerror}); use `bridge-plugins run -- COMMAND`, or a venv"
