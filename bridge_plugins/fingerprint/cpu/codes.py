@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge_plugins.fingerprint.cpu import statistics as s
 from bridge_plugins.fingerprint.formats import Format, Kind
+
+_CODES: Final = {
+    "float64": s.FLOAT64,
+    "float32": s.FLOAT32,
+    "bfloat16": s.BFLOAT16,
+    "float16": s.FLOAT16,
+    "float8_e4m3fn": s.E4M3,
+    "float8_e5m2": s.E5M2,
+    "int64": s.SIGNED64,
+    "int32": s.SIGNED32,
+    "int16": s.SIGNED16,
+    "int8": s.SIGNED8,
+    "uint64": s.UNSIGNED64,
+    "uint32": s.UNSIGNED32,
+    "uint16": s.UNSIGNED16,
+    "uint8": s.UNSIGNED8,
+    "bool": s.UNSIGNED8,
+    "float4_e2m1fn_x2": s.UNSIGNED8,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,18 +48,8 @@ class Code:
 @cache
 def code_of(taken: Format) -> Code:
     """The reading of a format."""
-    if taken.bits <= 16:
-        code = {"bfloat16": s.BFLOAT16, "float16": s.FLOAT16}.get(taken.name, s.LOOKUP)
-        return Code(code, _numbers(taken))
-    code = {
-        (32, Kind.IEEE): s.FLOAT32,
-        (64, Kind.IEEE): s.FLOAT64,
-        (32, Kind.SIGNED): s.SIGNED32,
-        (32, Kind.UNSIGNED): s.UNSIGNED32,
-        (64, Kind.SIGNED): s.SIGNED64,
-        (64, Kind.UNSIGNED): s.UNSIGNED64,
-    }[taken.bits, taken.kind]
-    return Code(code, np.zeros(1))
+    lookup = _numbers(taken) if taken.bits <= 16 else np.zeros(1)
+    return Code(_CODES.get(taken.name, s.LOOKUP), lookup)
 
 
 def _numbers(taken: Format) -> NDArray[np.float64]:

@@ -6,25 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from bridge_plugins.fingerprint.cpu.jit import compiled, load_1, load_2, load_4, load_8
+from bridge_plugins.fingerprint.cpu.jit import compiled, load
 from bridge_plugins.fingerprint.cpu.lanes import add_row, word_keys
 from bridge_plugins.fingerprint.cpu.statistics import LOSSY, observe, value
 
 _BLOCK = 1024  # columns at a time: their keys stay in the first-level cache
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
-
-
-@compiled
-def load(address: Any, width: Any) -> Any:
-    """The bits of the element of `width` bytes at an address, as uint64."""
-    if width == 1:
-        return load_1(address)
-    if width == 2:
-        return load_2(address)
-    if width == 4:
-        return load_4(address)
-    return load_8(address)
 
 
 @compiled

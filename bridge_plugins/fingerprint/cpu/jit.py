@@ -73,6 +73,18 @@ def _load(width: int) -> Any:
 load_1, load_2, load_4, load_8 = (_load(width) for width in (1, 2, 4, 8))
 
 
+@compiled
+def load(address: Any, width: Any) -> Any:
+    """The bits of the element of `width` bytes at an address, as uint64."""
+    if width == 1:
+        return load_1(address)
+    if width == 2:
+        return load_2(address)
+    if width == 4:
+        return load_4(address)
+    return load_8(address)
+
+
 @intrinsic
 def as_float32(_context: Any, _bits: Any) -> Any:
     """uint32 bits read as float32."""

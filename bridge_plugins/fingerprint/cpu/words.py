@@ -7,20 +7,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from bridge_plugins.fingerprint.cpu.elements import load
-from bridge_plugins.fingerprint.cpu.jit import compiled, pointer
+from bridge_plugins.fingerprint.cpu.jit import compiled, load, pointer
 from bridge_plugins.fingerprint.cpu.lanes import add_row, fill_word_keys, four_row_sums, row_sums
-from bridge_plugins.fingerprint.cpu.statistics import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    observe,
-    observe_bfloat16,
-    observe_bytes,
-    observe_float16,
-    observe_floats,
-    value,
-)
+from bridge_plugins.fingerprint.cpu.runs import observe_run
 
 _BLOCK = 1024  # words at a time: four rows of them and their keys fit the first-level cache
 _SHORT = 256  # rows of fewer words are looked at many at once: statistics don't ask where an element lies
@@ -30,30 +19,6 @@ _SHORT = 256  # rows of fewer words are looked at many at once: statistics don't
 def pairs(address: Any, n: Any) -> Any:
     """n words at an address as n / 2 pairs, uint64; a last odd word is left out."""
     return numba.carray(pointer(address), n // 2, np.uint64)
-
-
-@compiled
-def observe_run(address: Any, words: Any, reading: Any, seen: Any, found: Any) -> Any:
-    """Statistics of a run of words."""
-    width, code, lookup, floats, counts = (
-        reading.held,
-        reading.code,
-        reading.lookup,
-        found.floats,
-        found.counts,
-    )
-    if width == 1:
-        observe_bytes(numba.carray(pointer(address), 4 * words, np.uint8), lookup, seen, floats, counts)
-        return
-    run = numba.carray(pointer(address), words, np.uint32)
-    if code == BFLOAT16 and observe_bfloat16(run, floats, counts):
-        return
-    if code == FLOAT16 and observe_float16(run, floats, counts):
-        return
-    if code == FLOAT32 and observe_floats(run, floats, counts):
-        return
-    for i in range(4 * words // width):
-        observe(value(load(address + i * width, width), code, lookup), 1, floats, counts)
 
 
 @compiled
@@ -89,13 +54,13 @@ def take_words(block: Any, words: Any, reading: Any, found: Any) -> Any:
             add_row(row_offset + (r + 3 * apart) * row_stride, d0, d1, lanes)
             if row_by_row:
                 for i in range(4):
-                    observe_run(at + i * far, n, reading, seen, found)
+                    observe_run(at + i * far, 4 * n, reading, seen, found)
         for r in range(4 * apart, rows):
             at = corner + r * row_bytes
             a0, a1 = row_sums(pairs(at, n), keys_0, keys_1)
             add_row(row_offset + r * row_stride, a0, a1, lanes)
             if row_by_row:
-                observe_run(at, n, reading, seen, found)
+                observe_run(at, 4 * n, reading, seen, found)
         if n % 2:  # the last word of a row, which has no pair
             for r in range(rows):
                 word = load(corner + r * row_bytes + 4 * (n - 1), 4)
@@ -103,4 +68,4 @@ def take_words(block: Any, words: Any, reading: Any, found: Any) -> Any:
     if at_once:
         for start in range(0, rows * words, _BLOCK):
             n = min(_BLOCK, rows * words - start)
-            observe_run(block.address + 4 * start, n, reading, seen, found)
+            observe_run(block.address + 4 * start, 4 * n, reading, seen, found)
