@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.names import is_prediction
 from bridge_plugins.audit.place import place_of
+from bridge_plugins.audit.rules.kept import of_names_alone
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -26,6 +27,7 @@ class Coverage:
 
     code = "COV"
 
+    @of_names_alone
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         if summary.header.partial:
             return

@@ -29,7 +29,11 @@ class Delta:
         at = positions(now.schema, before.schema)
         both = now.where(at >= 0)
         moved = now.where(differing(now, before, at))
-        frozen = [name for name in moved if context.declared.is_frozen(name)]
+        still = len(both) - len(moved)
+        frozen: set[str] = set()
+        if context.declared.frozen:
+            frozen = {name for name in moved if context.declared.is_frozen(name)}
+            still = len([name for name in both if not context.declared.is_frozen(name)]) - len(moved)
         since = f"version {context.previous.header.version}"
         for layer, names in by_layer(frozen).items():
             yield Finding(
@@ -50,9 +54,7 @@ class Delta:
                     "two exports of one state must be equal: look for a race or a stale cache", names,
                     expected="the same bits", found="other bits",
                 )  # fmt: skip
-        elif (
-            moved and (still := len([n for n in both if not context.declared.is_frozen(n)]) - len(moved)) > 0
-        ):
+        elif moved and still > 0:
             yield Finding(
                 self.code, "model", f"{still} of {len(both)} tensors have the bits of {since}",
                 "usual for bfloat16 norms and for experts without tokens", severity="info",

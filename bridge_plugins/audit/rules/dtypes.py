@@ -9,6 +9,7 @@ from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import are, at
 from bridge_plugins.audit.names import is_derived, is_often_wide, plain
 from bridge_plugins.audit.record import Record
+from bridge_plugins.audit.rules.kept import of_names_alone
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -30,6 +31,7 @@ class Dtypes:
 
     code = "DTYPE"
 
+    @of_names_alone
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         wider: dict[tuple[str, str], list[str]] = defaultdict(list)
         wrong: dict[tuple[str, str, str], list[str]] = defaultdict(list)

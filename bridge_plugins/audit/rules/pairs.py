@@ -7,11 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+import numpy as np
+
 from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import by_layer, count
 from bridge_plugins.audit.names import is_adapter, is_scale, weights_of_scale
 from bridge_plugins.audit.record import Record
+from bridge_plugins.audit.rules.kept import of_names_alone
 from bridge_plugins.audit.rules.rule import Context
+from bridge_plugins.audit.schema import Indices, Schema
 from bridge_plugins.audit.summary import Summary
 
 #: Tensors that an engine fuses: one without the other leaves half of the fused one as it was.
@@ -37,13 +41,15 @@ class Pairs:
     code = "PAIR"
 
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
+        yield from self._companions(summary, context)
+        yield from self._buckets(context.last(summary))
+
+    @of_names_alone
+    def _companions(self, summary: Summary, context: Context) -> Iterable[Finding]:
         last = context.last(summary)
-        records = last.records
-        fused = _fused(records)
         if not last.header.partial:
-            yield from self._scales(records)
-            yield from self._alone(records, fused)
-        yield from self._buckets(records, fused)
+            yield from self._scales(last.records)
+            yield from self._alone(last.records, _fused(last.records))
 
     def _scales(self, records: dict[str, Record]) -> Iterator[Finding]:
         scales = {name for name in records if is_scale(name)}
@@ -82,14 +88,10 @@ class Pairs:
                     expected=f"{one} and {other}", found="one of them",
                 )  # fmt: skip
 
-    def _buckets(self, records: dict[str, Record], fused: dict[Kind, set[Kind]]) -> Iterator[Finding]:
-        for one, other in ONE_BUCKET:
-            pairs = fused.get((one, other), set())
-            apart = [
-                a
-                for a, b in pairs
-                if a in records and b in records and records[a].bucket != records[b].bucket
-            ]
+    def _buckets(self, last: Summary) -> Iterator[Finding]:
+        names, buckets = last.columns.schema.names, last.columns.bucket
+        for (one, other), (these, those) in _sent_as_one(last.columns.schema).items():
+            apart = [names[index] for index in these[buckets[these] != buckets[those]].tolist()]
             for layer, names in by_layer(apart).items():
                 yield Finding(
                     self.code, layer, f"{one} and {other} are sent in two buckets ({count(names)})",
@@ -98,13 +100,25 @@ class Pairs:
                 )  # fmt: skip
 
 
-def _fused(records: dict[str, Record]) -> dict[Kind, set[Kind]]:
+def _fused(names: Iterable[str]) -> dict[Kind, set[Kind]]:
     """By kind, the pairs of names that a member stands for, whether both came or one."""
     found: dict[Kind, set[Kind]] = defaultdict(set)
-    for name in records:
+    for name in names:
         if fused := _fused_pair(name):
             kind, pair = fused
             found[kind].add(pair)
+    return found
+
+
+@lru_cache(maxsize=4)
+def _sent_as_one(schema: Schema) -> dict[Kind, tuple[Indices, Indices]]:
+    """By kind, where both of a pair came, what belongs into one bucket: the ones, and the others."""
+    index, fused = schema.index, _fused(schema.names)
+    found = {}
+    for kind in ONE_BUCKET:
+        both = [(index[a], index[b]) for a, b in fused.get(kind, ()) if a in index and b in index]
+        ones, others = np.array(both, np.int64).reshape(-1, 2).T
+        found[kind] = ones, others
     return found
 
 

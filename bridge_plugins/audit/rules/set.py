@@ -18,6 +18,7 @@ from bridge_plugins.audit.names import (
     plain,
     weights_of_scale,
 )
+from bridge_plugins.audit.rules.kept import of_names_alone
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -33,6 +34,7 @@ class NameSet:
 
     code = "SET"
 
+    @of_names_alone
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         expected, declared = context.expected, context.declared
         if expected is None:

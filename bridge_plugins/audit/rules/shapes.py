@@ -10,6 +10,7 @@ from bridge_plugins.audit.finding import Finding
 from bridge_plugins.audit.grouping import are, at
 from bridge_plugins.audit.names import is_derived, is_vocabulary, plain
 from bridge_plugins.audit.place import place_of
+from bridge_plugins.audit.rules.kept import of_names_alone
 from bridge_plugins.audit.rules.rule import Context
 from bridge_plugins.audit.summary import Summary
 
@@ -26,6 +27,7 @@ class Shapes:
 
     code = "SHAPE"
 
+    @of_names_alone
     def check(self, summary: Summary, context: Context) -> Iterable[Finding]:
         if context.expected is None:
             return
