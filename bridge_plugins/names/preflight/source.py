@@ -1,6 +1,4 @@
-"""The model that a preflight is about: its HF config, and the tensors that its checkpoint has or would
-have.
-"""
+"""The model that a preflight is about: its HF config, and the tensors that its checkpoint has or would have."""
 
 from __future__ import annotations
 
@@ -141,9 +139,7 @@ def _optional(config: Any) -> tuple[str, ...]:
 
 
 def _as_saved(model: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """The state dict under the names of a checkpoint: transformers 5 fuses experts when it loads, and
-    undoes it.
-    """
+    """The state dict under the names of a checkpoint: transformers 5 fuses experts when it loads, and undoes it."""
     try:
         from transformers.core_model_loading import revert_weight_conversion
     except ImportError:
