@@ -132,3 +132,12 @@ def test_autoload_survives_the_packages_removal(environment: Path, tmp_path: Pat
     shutil.copy(site / "bridge_plugins_autoload.pth", bare)
     done = in_environment(other, "-c", "print('started')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
+
+
+def test_an_error_in_it_is_said_and_the_interpreter_starts(environment: Path, tmp_path: Path) -> None:
+    in_environment(environment, "-m", "bridge_plugins.cli", "plugins", "autoload", "--enable")
+    (tmp_path / "bridge_plugins").mkdir()
+    (tmp_path / "bridge_plugins/__init__.py").write_text("raise RuntimeError('broken on purpose')\n")
+    done = in_environment(environment, "-c", "print('started')", path=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "started\n")
+    assert "broken on purpose" in done.stderr
