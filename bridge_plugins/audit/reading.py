@@ -9,7 +9,6 @@ import msgspec
 
 from bridge_plugins.audit.decoding import decode, schema_of
 from bridge_plugins.audit.label import number
-from bridge_plugins.audit.merge import merge, once, unsent
 from bridge_plugins.audit.summary import SCHEMA, Header, Summary
 from bridge_plugins.errors import UsageError
 
@@ -34,6 +33,8 @@ def read_folder(folder: Path) -> Summary:
 
     Raises `UsageError` for a folder without summaries, and for a damaged file in it.
     """
+    from bridge_plugins.audit.merge import once  # the rules, which one file needs none of
+
     versions = read_versions(folder)
     newest = list(versions.values())[-1]
     found = [finding for summary in newest.values() for finding in summary.findings]
@@ -43,6 +44,8 @@ def read_folder(folder: Path) -> Summary:
 
 def read_versions(folder: Path) -> dict[str, dict[str, Summary]]:
     """Every version in `folder`, oldest first: its summaries by stage, each merged from its ranks' files."""
+    from bridge_plugins.audit.merge import merge, unsent
+
     files: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
     written: dict[str, int] = {}
     for path in sorted(folder.glob("*.json")):

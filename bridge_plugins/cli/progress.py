@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 _PATIENCE = 1.0  #: seconds before there is anything to see
 
@@ -19,6 +18,8 @@ def reading(what: str, nbytes: int) -> Iterator[Callable[[int], None]]:
     if not (nbytes and console.is_terminal):
         yield lambda _: None
         return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task(what, total=nbytes)
