@@ -1,4 +1,8 @@
-"""Scalars in the Weights & Biases run that the process has begun; none is begun here. Needs the package wandb."""
+"""Scalars in the Weights & Biases run that the process has begun; none is begun here. Needs the package wandb.
+
+They join the row of the run's current step, and never end it: what the trainer logs at that step afterwards would be
+thrown away by W&B. In a run that logs nothing itself, one row is left: the last version.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,18 @@ _scalars = Scalars()
 
 
 def tell(summary: Summary, findings: list[Finding]) -> None:
-    """Log the version's scalars, with the version as a metric of its own: a run counts its steps itself."""
-    run: Any = _wandb.run
-    if run is not None:
-        step, values = _scalars.of(summary, findings)
-        run.log({**values, "audit/version": step})
+    """Log the version's scalars, to be plotted over the version."""
+    if _wandb.run is not None:
+        _log(_wandb.run, *_scalars.of(summary, findings))
 
 
 def tell_parity(report: ParityReport, scores: Scores) -> None:  # noqa: ARG001 (nothing to plot)
-    """Log its scalars, with the version as a metric of its own."""
-    run: Any = _wandb.run
-    if run is not None:
-        step, values = _scalars.of_parity(report)
-        run.log({**values, "audit/version": step})
+    """Log its scalars, to be plotted over the version."""
+    if _wandb.run is not None:
+        _log(_wandb.run, *_scalars.of_parity(report))
+
+
+def _log(run: Any, version: int, values: dict[str, float]) -> None:
+    for kind in ("audit", "parity"):
+        run.define_metric(f"{kind}/*", step_metric="audit/version")
+    run.log({**values, "audit/version": version}, commit=False)

@@ -1,0 +1,1 @@
+"""Sinks on the real packages that they need."""
