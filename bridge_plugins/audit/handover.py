@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bridge_plugins.audit.recording import Recording
+    from bridge_plugins.fingerprint.flat import Slice
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +42,38 @@ def handed_over(
         one_call: the engine loads these together; False where nobody knows what it loads together.
         strided: the transport reads a view by its strides, so that one is no finding.
     """
-    if not _open:
-        return
     number = next(_buckets) if one_call else None
-    try:
-        listening = list(_open)
+
+    def tell(listening: list[Recording]) -> None:
         for item in named_tensors():
             for recording in listening:
                 recording.add(item, number, strided=strided)
+
+    _tell(tell)
+
+
+def bucket_handed_over(buffer: Tensor, named: Callable[[], Iterable[tuple[str, Slice]]]) -> None:
+    """Say what a bucket holds that leaves as one buffer of bytes, and that an engine loads in one call.
+
+    Args:
+        buffer: the very bytes that leave.
+        named: gives each tensor's HF name, and where in the buffer it lies and as what (see `Slice`); called only if
+            somebody listens. Its failure is logged and stops no push.
+    """
+    number = next(_buckets)
+
+    def tell(listening: list[Recording]) -> None:
+        held = list(named())
+        for recording in listening:
+            recording.add_flat(buffer, held, number)
+
+    _tell(tell)
+
+
+def _tell(tell: Callable[[list[Recording]], None]) -> None:
+    if not _open:
+        return
+    try:
+        tell(list(_open))
     except Exception:
         logger.exception("what was handed to the transport could not be audited; the push goes on")

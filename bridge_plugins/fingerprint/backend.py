@@ -6,6 +6,8 @@ from enum import Enum
 from functools import cache
 from importlib.util import find_spec
 
+import torch
+
 from bridge_plugins.fingerprint.formats import Format
 from bridge_plugins.fingerprint.part import Block
 
@@ -20,12 +22,16 @@ class Backend(Enum):
 
 def backend_of(block: Block) -> Backend:
     """The fastest path that takes a block."""
-    if not _has_kernels_for(block.held, block.taken):
+    return backend_for(block.held, block.taken, block.view.device)
+
+
+def backend_for(held: Format, taken: Format, device: torch.device) -> Backend:
+    """The fastest path on a device that takes what is held in one format as another."""
+    if not _has_kernels_for(held, taken):
         return Backend.REFERENCE
-    device = block.view.device.type
-    if device == "cpu" and _installed("numba"):
+    if device.type == "cpu" and _installed("numba"):
         return Backend.CPU
-    if device == "cuda" and _installed("triton"):
+    if device.type == "cuda" and _installed("triton"):
         return Backend.CUDA
     return Backend.REFERENCE
 

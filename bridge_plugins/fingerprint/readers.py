@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bridge_plugins.fingerprint.backend import Backend
-from bridge_plugins.fingerprint.geometry import ADDRESS, geometry
+from bridge_plugins.fingerprint.formats import Format
+from bridge_plugins.fingerprint.geometry import ADDRESS, Table64, geometry
 from bridge_plugins.fingerprint.measured import Measured
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.reference import fingerprint_reference
+
+Formats = list[tuple[Format, Format]]
+"""Of each block: in memory, and taken as."""
 
 Result = Callable[[], Measured]
 """Waits for what was queued and yields it."""
@@ -24,18 +28,24 @@ Reader = Callable[[NDArray[np.int64], Sequence[Tensor]], Result]
 
 def reader(backend: Backend, device: torch.device, blocks: Sequence[Block], statistics: bool) -> Reader:
     """The reader of blocks that all lie on `device` and are taken by `backend`. Keeps no tensor."""
+    if backend is Backend.REFERENCE:
+        return _reference_reader(blocks, statistics)
+    formats = [(block.held, block.taken) for block in blocks]
+    return table_reader(backend, device, geometry(blocks), formats, statistics)
+
+
+def table_reader(
+    backend: Backend, device: torch.device, table: Table64, formats: Formats, statistics: bool
+) -> Reader:
+    """The same of what a table says (see `geometry`), for a backend of kernels; it needs no tensors to read."""
     if backend is Backend.CPU:
-        return _cpu_reader(blocks, statistics)
-    if backend is Backend.CUDA:
-        return _cuda_reader(device, blocks, statistics)
-    return _reference_reader(blocks, statistics)
+        return _cpu_reader(table, formats, statistics)
+    return _cuda_reader(device, table, formats, statistics)
 
 
-def _cpu_reader(blocks: Sequence[Block], statistics: bool) -> Reader:
+def _cpu_reader(table: Table64, formats: Formats, statistics: bool) -> Reader:
     from bridge_plugins.fingerprint.cpu.run import measure  # numba takes a while to import
 
-    table = geometry(blocks)
-    formats = [(block.held, block.taken) for block in blocks]
     groups = [
         (np.array([index for index, other in enumerate(formats) if other == pair]), pair)
         for pair in dict.fromkeys(formats)
@@ -52,17 +62,15 @@ def _cpu_reader(blocks: Sequence[Block], statistics: bool) -> Reader:
     return read
 
 
-def _cuda_reader(device: torch.device, blocks: Sequence[Block], statistics: bool) -> Reader:
+def _cuda_reader(device: torch.device, table: Table64, formats: Formats, statistics: bool) -> Reader:
     from bridge_plugins.fingerprint.cuda.table import DeviceTable
 
     with torch.cuda.device(device):
-        table = DeviceTable(
-            geometry(blocks), [(block.held, block.taken) for block in blocks], device, statistics
-        )
+        on_device = DeviceTable(table, formats, device, statistics)
 
     def read(addresses: NDArray[np.int64], _tensors: Sequence[Tensor]) -> Result:
         with torch.cuda.device(device):
-            return table.run(addresses).read
+            return on_device.run(addresses).read
 
     return read
 

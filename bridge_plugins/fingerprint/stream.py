@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from bridge_plugins.fingerprint.backend import Backend, backend_of
 from bridge_plugins.fingerprint.box import Box
+from bridge_plugins.fingerprint.flat import ALIGNMENT, FlatTable, Slice, flat_table
 from bridge_plugins.fingerprint.geometry import ADDRESS, geometry
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
@@ -51,6 +53,16 @@ class FingerprintStream:
                 return
         self._add(resolve(Part(tensor, at, as_dtype)), tensor)
 
+    def add_flat(self, buffer: Tensor, slices: tuple[Slice, ...]) -> FlatTable:
+        """Read all of the tensors `slices` that lie in a buffer of bytes, in one launch on a GPU; errors as of `flat_table`.
+
+        What is read: their facts.
+        """
+        table = flat_table(slices, buffer.device, buffer.data_ptr() % ALIGNMENT, self._statistics)
+        self._sources += [table.run(buffer)] * len(slices)
+        self._places += table.places
+        return table
+
     def _add(self, block: Block, tensor: Tensor) -> None:
         backend = backend_of(block)
         if backend is Backend.CUDA:
@@ -76,8 +88,13 @@ class FingerprintStream:
     def pending(self) -> PendingFingerprints:
         """What was added since the last read, not yet waited for."""
         members: dict[DeviceStream | Result, list[int]] = {}
-        for index, source in enumerate(self._sources):
-            members.setdefault(source, []).append(index)
+        start = 0
+        for source, run in groupby(
+            self._sources
+        ):  # one for each bucket, and for each stream as long as it is read
+            end = start + sum(1 for _ in run)
+            members.setdefault(source, []).extend(range(start, end))
+            start = end
         results = [
             (np.array(indices), source if callable(source) else source.read)
             for source, indices in members.items()

@@ -18,7 +18,7 @@ import torch
 import torch.multiprocessing.reductions  # registers with ForkingPickler how tensors travel between processes
 from torch import Tensor
 
-from bridge_plugins.audit.handover import handed_over
+from bridge_plugins.audit.handover import bucket_handed_over
 
 LOAD_FORMAT = "flattened_bucket"
 
@@ -60,7 +60,9 @@ class Bucket:
         held = self.tensors()
         # In a few launches, however many tensors there are.
         torch._foreach_copy_([target for _, target in held], [tensor for _, tensor in named_tensors])
-        handed_over(lambda: held)
+        bucket_handed_over(
+            self.bytes, lambda: ((m.name, (m.start_idx, m.shape, m.dtype)) for m in self.metadata)
+        )
 
     def tensors(self) -> list[tuple[str, Tensor]]:
         """What lies in the buffer, by name: views of its bytes."""

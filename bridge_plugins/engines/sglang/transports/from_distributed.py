@@ -18,11 +18,12 @@ from torch import Tensor
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 from torch.distributed.distributed_c10d import _new_process_group_helper, _world
 
-from bridge_plugins.audit.handover import handed_over
+from bridge_plugins.audit.handover import bucket_handed_over
 from bridge_plugins.engines.sglang.buckets import NamedTensors
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.transports import WeightUpdate
 from bridge_plugins.errors import EngineError
+from bridge_plugins.fingerprint.flat import Slice
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class FromDistributed(WeightUpdate):
         # Widest first: then each begins at a multiple of its own element's size.
         ordered = sorted(bucket, key=lambda item: -item[1].element_size())
         flat = torch.cat([tensor.detach().reshape(-1).view(torch.uint8) for _, tensor in ordered])
-        handed_over(lambda: _views(ordered, flat))
+        bucket_handed_over(flat, lambda: _slices(ordered))
         return Flat(
             [name for name, _ in ordered],
             [str(tensor.dtype).removeprefix("torch.") for _, tensor in ordered],
@@ -135,8 +136,8 @@ class FromDistributed(WeightUpdate):
         return _Group(engine, name, made)
 
 
-def _views(named_tensors: NamedTensors, flat: Tensor) -> Iterator[tuple[str, Tensor]]:
+def _slices(named_tensors: NamedTensors) -> Iterator[tuple[str, Slice]]:
     start = 0
     for name, tensor in named_tensors:
-        yield name, flat[start : start + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+        yield name, (start, tensor.shape, tensor.dtype)
         start += tensor.nbytes
