@@ -89,6 +89,13 @@ class Schema:
         return joined(list(self.layers.values()))
 
     @cached_property
+    def layer_keys(self) -> dict[str, int]:
+        """Of each layer the sum of its tensors' keys: which names, dtypes and shapes it has, whatever their weights are."""
+        order, starts = self.by_layer
+        sums = np.add.reduceat(self.keys[order], starts).tolist() if len(self) else []
+        return dict(zip(self.layers, sums, strict=True))
+
+    @cached_property
     def layer_sizes(self) -> list[tuple[int, int]]:
         """Elements and bytes of each layer."""
         return [

@@ -55,11 +55,11 @@ class EngineSource(RecordsOnly):
         finally:
             engine.close()
         records = [
-            record if told.lanes[name] == record.lanes else msgspec.structs.replace(
-                record, lanes=told.lanes[name], norm=0.0, absmax=0.0, zeros=0, nonfinite=0
+            record if name not in told.wrong else msgspec.structs.replace(
+                record, lanes=told.wrong[name].lanes, norm=0.0, absmax=0.0, zeros=0, nonfinite=0
             )
             for name, record in reference.records.items()
-            if name in told.lanes
+            if name not in told.not_compared
         ]  # fmt: skip
         header = Header(model=self.url, topology="", version=version, stage="readback")
         return summarize(header, records), told.not_compared

@@ -46,9 +46,8 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
     """
     records = summary.records
     wrong = {
-        name: msgspec.structs.replace(records[name], lanes=lanes)
-        for name, lanes in served.lanes.items()
-        if lanes != records[name].lanes
+        name: msgspec.structs.replace(records[name], lanes=whole.lanes)
+        for name, whole in served.wrong.items()
     }
     stale = {
         name
@@ -76,11 +75,13 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
             findings.append(
                 Finding("READBACK", cause.where, f"{who}: {cause.what}", step, cause.names, ranks)
             )
+    total_bytes = sum(layer.nbytes for layer in summary.layers)
     return Comparison(
         engine=engine,
         tensors=len(records),
-        compared_bytes=sum(records[name].nbytes for name in served.lanes),
-        total_bytes=sum(record.nbytes for record in records.values()),
+        compared_bytes=total_bytes
+        - sum(records[name].nbytes for name in records.keys() & served.not_compared.keys()),
+        total_bytes=total_bytes,
         mismatched=tuple(wrong),
         not_compared=served.not_compared,
         findings=findings,
@@ -91,10 +92,10 @@ def compare(summary: Summary, engine: str, served: Served, previous: Summary | N
 
 def _ranks(served: Served, names: Sequence[str]) -> tuple[int, ...]:
     """The ranks that are to blame for all of `names`; empty if that differs from name to name, or isn't known."""
-    blamed = {served.ranks.get(name, ()) for name in names}
+    blamed = {served.wrong[name].ranks for name in names}
     return blamed.pop() if len(blamed) == 1 else ()
 
 
 def _paths(served: Served, names: Sequence[str]) -> list[str]:
     """The engine's own tensors in which what is wrong of `names` lies, as far as that is known."""
-    return sorted({path for name in names for path in served.paths.get(name, ())})
+    return sorted({path for name in names for path in served.wrong[name].paths})

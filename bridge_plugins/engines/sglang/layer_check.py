@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.summary import Summary
 from bridge_plugins.engines.sglang.answer import Layers, unpack
-from bridge_plugins.fingerprint.keys import MASK64
-from bridge_plugins.fingerprint.rollup import tensor_key
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ def check_layers(answers: Sequence[Layers], summary: Summary) -> Checked | None:
     lanes: NDArray[np.uint64] = np.sum([each for each, _, _ in digests], axis=0, dtype=np.uint64)
     replicas: NDArray[np.uint64] = np.sum([each for _, each, _ in digests], axis=0, dtype=np.uint64)
     left_out: NDArray[np.int64] = np.sum([each for _, _, each in digests], axis=0, dtype=np.int64)
-    wanted = _keys(summary)
+    wanted = summary.columns.schema.layer_keys
     expected = {layer.name: layer.digest for layer in summary.layers}
     proved, differing = set[str](), set[str]()
     for name, key, (one, other), replica, left in zip(
@@ -57,12 +53,3 @@ def check_layers(answers: Sequence[Layers], summary: Summary) -> Checked | None:
         right = same and not replica and not left and key == wanted.get(name, 0)
         (proved if right else differing).add(name)
     return Checked(frozenset(proved), frozenset(differing))
-
-
-def _keys(summary: Summary) -> dict[str, int]:
-    """Layer → the sum of its tensors' keys: which names, dtypes and shapes it has, whatever their weights are."""
-    keys: dict[str, list[int]] = defaultdict(list)
-    for record in summary.records.values():
-        place = place_of(record.name)
-        keys[place.layer].append(tensor_key(place.inside, record.dtype, record.shape))
-    return {layer: sum(several) & MASK64 for layer, several in keys.items()}

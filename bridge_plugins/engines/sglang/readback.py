@@ -6,18 +6,20 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
 
 from bridge_plugins.audit.place import place_of
+from bridge_plugins.audit.schema import Schema
 from bridge_plugins.audit.summary import Summary
 from bridge_plugins.engines.sglang.answer import Answer, Layers, Stages
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.layer_check import check_layers
 from bridge_plugins.engines.sglang.sent import Sent
 from bridge_plugins.engines.sglang.told import TARGET, Told
-from bridge_plugins.engines.sglang.whole import Lanes
+from bridge_plugins.engines.sglang.whole import Whole
 from bridge_plugins.errors import EngineError
 
 Reply = TypeVar("Reply", Layers, Answer)
@@ -27,22 +29,19 @@ STAGE_SECONDS = 60.0  #: how long a pipeline stage may take to come to a request
 
 @dataclass(frozen=True)
 class Served:
-    """What an engine serves, in HF terms.
+    """What an engine serves of a summary, in HF terms. A tensor that is in neither `wrong` nor `not_compared` is served as
+    it was sent, by every copy.
 
     Attributes:
-        lanes: whole-tensor fingerprints by HF name.
+        wrong: what is served of the tensors whose bits are others than were sent, by HF name.
         not_compared: what could not be told, and why; by HF name, or by the engine's own path for tensors that it
             computes from others.
-        ranks, paths: HF name → the engine's ranks, and its own tensors, that hold other bits than were sent, where that
-            can be told.
         roles: HF name → the draft that holds other bits than were sent; of a name that isn't there, the target does.
         compared, served: bytes of the engine's memory, of all ranks: in some HF tensor, and in all.
     """
 
-    lanes: dict[str, Lanes]
+    wrong: dict[str, Whole]
     not_compared: dict[str, str]
-    ranks: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     compared: int = 0
     served: int = 0
@@ -53,7 +52,7 @@ def read_back(engine: Engine, summary: Summary) -> Served:
 
     Raises `EngineError` if the engine can't answer.
     """
-    sent = Sent.of({name: record.dtype for name, record in summary.records.items()})
+    sent = _sent(summary.columns.schema)
     answers = _ask(engine, "layers", Layers, dtype=sent.usual, dtypes=sent.others)
     if not answers:
         return Served({}, dict.fromkeys(summary.records, "no rank of the engine answered"))
@@ -66,7 +65,7 @@ def read_back(engine: Engine, summary: Summary) -> Served:
         for name, record in (summary.records.items() if layers != [] else ())
         if layers is None or place_of(name).layer in layers
     }
-    told = Told({name: record.lanes for name, record in summary.records.items() if name not in open_records})
+    told = Told()
     if layers != [] or any(answer.untold or answer.derived for answer in answers):
         second = _ask(engine, "records", Answer, layers=layers, dtype=sent.usual, dtypes=sent.others)
         if len(second) < len(answers):
@@ -81,14 +80,17 @@ def read_back(engine: Engine, summary: Summary) -> Served:
         told.not_compared["draft"] = silent
     return Served(
         # A tensor that one world of several can't tell isn't compared.
-        {name: lanes for name, lanes in told.lanes.items() if name not in told.not_compared},
+        {name: whole for name, whole in told.wrong.items() if name not in told.not_compared},
         told.not_compared,
-        {name: whole.ranks for name, whole in told.wrong.items()},
-        {name: whole.paths for name, whole in told.wrong.items()},
         told.roles,
         sum(answer.compared for answer in answers),
         sum(answer.served for answer in answers),
     )
+
+
+@lru_cache(maxsize=8)
+def _sent(schema: Schema) -> Sent:
+    return Sent.of(dict(zip(schema.names, schema.dtypes, strict=True)))
 
 
 def _open_layers(worlds: Sequence[Sequence[Layers]], summary: Summary) -> list[str] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bridge_plugins.audit.record import Record
 from bridge_plugins.engines.sglang.answer import Answer, Held
-from bridge_plugins.engines.sglang.whole import Lanes, Whole, whole_of
+from bridge_plugins.engines.sglang.whole import Whole, whole_of
 
 TARGET = "target"  #: the role of the model that is served; any other is a draft's
 
@@ -17,7 +17,6 @@ TARGET = "target"  #: the role of the model that is served; any other is a draft
 class Told:
     """What the models of an engine tell of the tensors of a summary, one model after the other (see `Served`)."""
 
-    lanes: dict[str, Lanes]
     not_compared: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, Whole] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
@@ -48,13 +47,11 @@ class Told:
             whole = whole_of(held[name], record)
             if isinstance(whole, str):
                 reasons[name] = whole
-            elif self.lanes.get(name, record.lanes) == record.lanes:
+            elif whole.lanes != record.lanes and name not in self.wrong:
                 # One copy that differs is enough to serve a wrong token.
-                self.lanes[name] = whole.lanes
-                if whole.lanes != record.lanes:
-                    self.wrong[name] = whole
-                    if role != TARGET:
-                        self.roles[name] = role
+                self.wrong[name] = whole
+                if role != TARGET:
+                    self.roles[name] = role
         self.not_compared = {name: whose + why for name, why in reasons.items()} | self.not_compared
 
     def nowhere(self, records: dict[str, Record]) -> None:
