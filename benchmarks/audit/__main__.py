@@ -17,7 +17,7 @@ from benchmarks.fingerprint.report import Report
 from bridge_plugins.audit import Expected, Record, WeightAudit
 from bridge_plugins.engines.sglang.buckets import buckets
 from bridge_plugins.engines.sglang.wire import Bucket
-from bridge_plugins.fingerprint import fingerprint_many
+from bridge_plugins.fingerprint import FingerprintStream, fingerprint_many
 from bridge_plugins.layout.sources import Source
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -43,12 +43,15 @@ def main() -> None:
 def measure(report: Report, weights: Weights) -> None:
     """Versions of one model, each trained since the last: exported and sent, with the audit off and on in turn."""
     audit = WeightAudit("random", expected=_expected(weights))
+    recorder = FingerprintStream()
     times: dict[str, list[float]] = {
-        name: [] for name in ("export", "watched", "push", "audited push", "finish")
+        name: [] for name in ("export", "read", "watched", "push", "audited push", "finish")
     }
     for version in range(ROUNDS + 1):
         _train(weights)
         times["export"].append(_seconds(lambda: _drain(weights.items())))
+        times["read"].append(_seconds(lambda: _read(recorder, weights)))
+        recorder.read()
         times["push"].append(_seconds(lambda: _send(weights.items())))
         times["watched"].append(_seconds(lambda: _drain(audit.watch(weights.items()))))
         times["audited push"].append(_seconds(lambda: _send(audit.watch(weights.items()))))
@@ -58,6 +61,7 @@ def measure(report: Report, weights: Weights) -> None:
     later = {name: statistics.median(seconds[1:]) / len(weights) * 1e6 for name, seconds in times.items()}
     for name, one in (("first version", first), ("later versions", later)):
         stream = one["watched"] - one["export"]
+        table.add("a fingerprint as it passes, alone", one["read"] - one["export"], "µs", None, name)
         table.add("stream", stream, "µs", None, name)
         table.add("wire, in flattened buckets", one["audited push"] - one["push"] - stream, "µs", None, name)
         table.add("records, roll-up and rules", one["finish"], "µs", None, name)
@@ -71,6 +75,11 @@ def _expected(weights: Weights) -> Expected:
 
 def _train(weights: Weights) -> None:
     torch._foreach_mul_(list(weights.values()), 1.5)
+
+
+def _read(recorder: FingerprintStream, weights: Weights) -> None:
+    for _, tensor in weights.items():
+        recorder.add(tensor)
 
 
 def _send(stream: Iterable[tuple[str, Tensor]]) -> None:

@@ -8,12 +8,17 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-_here = threading.local()
+
+class _Here(threading.local):
+    depth = 0  #: of this thread: streams that are being asked for their next item
+
+
+_here = _Here()
 
 
 def inside() -> bool:
     """Whether an audited stream is being asked for its next item: what starts now is a part of it."""
-    return bool(getattr(_here, "depth", 0))
+    return _here.depth > 0
 
 
 def pull(stream: Iterable[Item]) -> Iterator[Item]:
@@ -24,7 +29,7 @@ def pull(stream: Iterable[Item]) -> Iterator[Item]:
     iterator = iter(stream)
     try:
         while True:
-            _here.depth = getattr(_here, "depth", 0) + 1
+            _here.depth += 1
             try:
                 item = next(iterator)
             except StopIteration:

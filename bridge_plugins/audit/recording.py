@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ class Recording:
     # Of each tensor, by columns: no object is made for it.
     _names: list[str] = field(default_factory=list, init=False)
     _shapes: list[Shape] = field(default_factory=list, init=False)
+    _known: dict[Shape, Shape] = field(default_factory=dict, init=False)  # the garbage collector counts few
     _nbytes: list[int] = field(default_factory=list, init=False)
     _buckets: list[int] = field(default_factory=list, init=False)
     _strided: list[int] = field(default_factory=list, init=False)
@@ -64,12 +65,13 @@ class Recording:
 
         `strided` says that whoever takes the tensor reads it by its strides.
         """
-        started = time.perf_counter()
+        started = perf_counter()
         name = "?"
         try:
             name, tensor = item[0], item[1]
             self._fingerprints.add(tensor)
             shape, nbytes = tensor.shape, tensor.nbytes
+            shape = self._known.setdefault(shape, shape)
             if not (strided or tensor.is_contiguous()):
                 self._strided.append(len(self._names))
             self._names.append(str(name))
@@ -79,18 +81,17 @@ class Recording:
         except Exception as error:  # an audit must not break the export that it watches
             logger.warning("%s could not be fingerprinted: %s: %s", name, type(error).__name__, error)
             self._unread[str(name)] = f"{type(error).__name__}: {error}"
-        self.seconds += time.perf_counter() - started
+        self.seconds += perf_counter() - started
 
     def add_flat(self, buffer: Tensor, named: Sequence[tuple[str, Slice]], bucket: int | None = None) -> None:
         """Take the facts of all tensors that lie in a buffer of bytes. On a GPU one launch for all, and no wait."""
-        started = time.perf_counter()
+        started = perf_counter()
         names, slices = zip(*named, strict=True)
         try:
             table = self._fingerprints.add_flat(buffer, slices)
         except (
-            TypeError,
-            ValueError,
-        ):  # something among them that no kernel takes: what it is, is said of it alone
+            Exception
+        ):  # something among them that no kernel takes, say: what goes wrong is said of it alone
             data = buffer.view(torch.uint8)
             for name, (start, shape, dtype) in named:
                 end = start + prod(shape) * dtype.itemsize
@@ -100,13 +101,13 @@ class Recording:
         self._shapes += table.shapes
         self._nbytes += table.nbytes
         self._buckets += [NO_BUCKET if bucket is None else bucket] * len(names)
-        self.seconds += time.perf_counter() - started
+        self.seconds += perf_counter() - started
 
     def take(self) -> Taken:
         """Wait for the fingerprints, read them once, and start anew."""
-        started = time.perf_counter()
+        started = perf_counter()
         columns = self._columns()
-        seconds = self.seconds + time.perf_counter() - started
+        seconds = self.seconds + perf_counter() - started
         taken = Taken(columns, _conflicting(columns), self._unread, self.partial, seconds)
         self._names, self._shapes, self._nbytes, self._buckets, self._strided = [], [], [], [], []
         self._unread, self.seconds = {}, 0.0
