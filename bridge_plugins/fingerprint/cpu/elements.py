@@ -1,4 +1,4 @@
-"""Blocks of any strides, element by element: rows that aren't runs of words, and narrowing from float32."""
+"""Blocks of any strides, element by element: neither rows nor columns are runs; and narrowing from float32."""
 
 from __future__ import annotations
 

@@ -14,15 +14,16 @@ from bridge_plugins.fingerprint.cpu.jit import compiled, load, pointer
 
 @compiled
 def observe_run(address: Any, size: Any, reading: Any, seen: Any, found: Any) -> Any:
-    """Statistics of the elements in `size` bytes, a multiple of 4 up to 65532 for which `seen` is room (256)."""
-    if _quickly(address, size, reading.code, found.floats, found.counts):
-        return
-    if reading.held == 1:
-        row = numba.carray(pointer(address), size, np.uint8)
-        s.observe_histogram(row, reading.lookup, seen, found.floats, found.counts)
-        return
+    """Statistics of the elements in `size` bytes, 65535 elements at most. seen: room, int64 × 256."""
     width, code, lookup = reading.held, reading.code, reading.lookup
-    for at in range(address, address + size, width):
+    done = size - size % 4
+    if done == 0 or not _quickly(address, done, code, found.floats, found.counts):
+        done = 0
+        if width == 1:
+            row = numba.carray(pointer(address), size, np.uint8)
+            s.observe_histogram(row, lookup, seen, found.floats, found.counts)
+            return
+    for at in range(address + done, address + size, width):
         s.observe(s.value(load(at, width), code, lookup), 1, found.floats, found.counts)
 
 
