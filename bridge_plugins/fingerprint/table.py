@@ -69,10 +69,10 @@ class FingerprintTable:
             raise ValueError(self._misfit(tensors))
         pointers = np.fromiter(map(Tensor.data_ptr, distinct), np.int64, len(distinct))
         addresses = pointers[number] + self._offsets
-        queued = [
-            (indices, read(addresses[indices], [tensors[index] for index in indices]))
-            for indices, read in self._readers
-        ]
+        queued = []
+        for indices, read in self._readers:
+            mine = tensors if len(indices) == len(tensors) else [tensors[index] for index in indices.tolist()]
+            queued.append((indices, read(addresses[indices], mine)))
         return PendingFingerprints(self._places, queued, self._statistics)
 
     def _misfit(self, tensors: Sequence[Tensor]) -> str:

@@ -62,7 +62,9 @@ class LayerDigests:
             keys.append(key(block.source))
             self._paths.append(block.path)
         self._table = FingerprintTable(parts, statistics=False)
-        self._layer = np.array(layers, np.int64)
+        # All parts layer by layer, so that each layer's sum is one piece of an array.
+        self._order = np.argsort(layers, kind="stable")
+        self._layers, self._starts = np.unique(np.array(layers, np.int64)[self._order], return_index=True)
         terms = np.array(keys, np.uint64)
         self._primary = np.where(agreement.primary[rows], terms, np.uint64(0))[:, None]
         self._replica = terms[:, None] * agreement.weights[rows]
@@ -85,11 +87,12 @@ class LayerDigests:
             ) from error
         primary = self._sum(self._primary * measured.lanes)
         replicas = self._sum((self._replica * measured.lanes).sum(1, dtype=np.uint64))
-        lossy = np.zeros(len(self.names), np.int64)
-        np.add.at(lossy, self._layer, measured.counts[:, LOSSY] > 0)
-        return pack(primary, replicas, np.minimum(self._open + lossy, 255).astype(np.uint8))
+        lossy = self._sum((measured.counts[:, LOSSY] > 0).astype(np.uint64))
+        open_parts = np.minimum(self._open + lossy.astype(np.int64), 255)
+        return pack(primary, replicas, open_parts.astype(np.uint8))
 
     def _sum(self, terms: NDArray[np.uint64]) -> NDArray[np.uint64]:
         sums = np.zeros((len(self.names), *terms.shape[1:]), np.uint64)
-        np.add.at(sums, self._layer, terms)
+        if len(self._starts):
+            sums[self._layers] = np.add.reduceat(terms[self._order], self._starts)
         return sums
