@@ -68,6 +68,7 @@ def assert_not_done(done: Done, *parts: str) -> None:
         (["--tp", "two"], ["Invalid value for '--tp'", "--help"]),
         (["--tp", "0"], ["tp=0", "1 or more"]),
         (["--pp", "2", "--stages", "a,b"], ["--stages 'a,b'", "write --stages 3,4,4,3"]),
+        (["--pp", "2", "--stages", "3,1", "--layout", "Ettt|tL"], ["--stages and --layout", "give one"]),
         ([], ["no config.json", "give the folder of a Hugging Face model"]),
     ],
 )
@@ -93,10 +94,26 @@ def test_sizes_that_dont_divide_are_one_line(
 def test_a_foreign_index_is_one_line(audit: Audit, checkpoint: Checkpoint, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(checkpoint("qwen3_moe"), folder)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"other.weight": "a"}}))
-    assert_not_done(audit(str(folder)), "disagree")
+    index = {"weight_map": {"other.weight": "model.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert_not_done(audit(str(folder)), "but not in the index", "is it another model's index?")
     (folder / "model.safetensors.index.json").write_text("{}")
     assert_not_done(audit(str(folder)), "weight_map")
+
+
+def test_another_models_index_is_one_line(audit: Audit, checkpoint: Checkpoint, tmp_path: Path) -> None:
+    shutil.copy(checkpoint("qwen3_moe") / "config.json", tmp_path)
+    index = {"weight_map": {"transformer.h.0.attn.c_attn.weight": "a.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert_not_done(
+        audit(str(tmp_path)), "none of its 1 tensors", "Qwen3MoeForCausalLM", "index of one model"
+    )
+
+
+@pytest.mark.parametrize("config", ["[]", "{oops"])
+def test_a_config_that_is_none_is_one_line(audit: Audit, tmp_path: Path, config: str) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert_not_done(audit(str(tmp_path)), "config.json is no config that transformers", "check model_type")
 
 
 def test_a_truncated_file_is_one_line(audit: Audit, checkpoint: Checkpoint, tmp_path: Path) -> None:
@@ -104,7 +121,7 @@ def test_a_truncated_file_is_one_line(audit: Audit, checkpoint: Checkpoint, tmp_
     shutil.copytree(checkpoint("qwen3_moe"), folder)
     with (folder / "model.safetensors").open("r+b") as file:
         file.truncate(100)
-    assert_not_done(audit(str(folder)), "is no safetensors file")
+    assert_not_done(audit(str(folder)), "is cut or no safetensors file")
 
 
 def test_a_model_without_a_bridge_is_one_line(audit: Audit, tmp_path: Path) -> None:

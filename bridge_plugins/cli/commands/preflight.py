@@ -33,8 +33,11 @@ def preflight(
     import os
 
     from bridge_plugins.cli import preflight_map, show
+    from bridge_plugins.errors import UsageError
     from bridge_plugins.topology import Topology
 
+    if stages and layout:
+        raise UsageError("--stages and --layout both say which layers a chunk has; give one of them")
     os.environ.setdefault("BRIDGE_PLUGINS_CPU", "1")  # nothing is computed, whatever the machine has
     topology = Topology(
         tp=tp,

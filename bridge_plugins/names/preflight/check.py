@@ -32,7 +32,7 @@ def check(
     layouts.
 
     `patched` False takes the name patch back first, to show what stock names would be. `progress` is told
-    of each stage. Raises `UsageError` for sizes that can't be, or a model without a bridge.
+    of each stage. Raises `UsageError` for sizes that can't be, a model without a bridge, or another model's index.
     """
     patcher = plugins.load()
     topology = _with_stages(topology, layout)
@@ -51,6 +51,12 @@ def check(
             else:
                 findings.append(found)
     everything = cluster.everything
+    made = {name for one in everything for name in one.hf}
+    if made and made.isdisjoint(source.tensors):
+        raise UsageError(
+            f"{source.name}: none of its {len(source.tensors)} tensors (such as {min(source.tensors)}) is one that "
+            f"the bridge makes of a {source.family}; give the config and the index of one model"
+        )
     progress("comparing with the checkpoint")
     findings += compare(everything, source, topology)
     return Report(

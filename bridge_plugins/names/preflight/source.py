@@ -54,10 +54,10 @@ def read(folder: Path) -> Source:
         )
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (ValueError, OSError, KeyError) as error:
+    except Exception as error:  # a config class's own checks, whatever they raise
         raise UsageError(
             f"{folder}/config.json is no config that transformers {transformers.__version__} knows "
-            f"({_line(error)}); check model_type, or install the version that the model asks for"
+            f"({_line(error)}); check model_type and this field, or install the version that the model asks for"
         ) from error
     return from_config(config, str(folder), folder)
 
