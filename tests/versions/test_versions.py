@@ -27,7 +27,7 @@ def run_names_tests(version: str, *selection: str) -> int:
     assert made.returncode == 0, made.stderr
     done = subprocess.run(
         [made.stdout.strip(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/names", *selection],
-        cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:]
     passed = re.search(r"(\d+) passed", done.stdout)
@@ -47,3 +47,10 @@ def test_names_and_a_round_trip(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_everything(version: str) -> None:
     assert run_names_tests(version, "-m", "not full") >= 60
+
+
+@pytest.mark.full
+@pytest.mark.timeout(4500)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_grid(version: str) -> None:
+    assert run_names_tests(version, "-m", "full") == 132
