@@ -32,7 +32,7 @@ app = typer.Typer(add_completion=False)
 
 # The trainer gets the other half: the engine's share is counted from what is free when it starts.
 ENGINE_ARGUMENTS = (
-    "--skip-tokenizer-init", "--attention-backend", "triton", "--sampling-backend", "pytorch",
+    "--attention-backend", "triton", "--sampling-backend", "pytorch",
     "--moe-runner-backend", "triton", "--grammar-backend", "none", "--mem-fraction-static", "0.48",
     "--max-total-tokens", "16384", "--max-running-requests", "32",
 )  # fmt: skip
@@ -75,6 +75,7 @@ def one_gpu(
                 sleep=sleep, lora=lora,
             )  # fmt: skip
             options = [
+                "--skip-tokenizer-init",  # a model of ours has no tokenizer
                 *(() if cpu.wanted() else ENGINE_ARGUMENTS),
                 *(("--load-format", "dummy") if random else ()),
                 *(ENGINE_SLEEP if sleep else ()),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.errors import UsageError
@@ -45,6 +47,12 @@ def add(how: str) -> Callable[[list[Any]], list[Any]] | None:
         return chunks
 
     return adapt
+
+
+def plain_names(stream: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """The names that an engine's loader knows: beside adapters the bridge yields ``q_proj.base_layer.weight``."""
+    for name, tensor in stream:
+        yield name.replace(".base_layer.", "."), tensor
 
 
 class ServedAdapter:

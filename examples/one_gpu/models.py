@@ -54,7 +54,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 1536, "kv_lora_rank": 512,
             "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
             "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
-            "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 2.446,
+            "first_k_dense_replace": 1, "moe_layer_freq": 1, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 2.446,
             "norm_topk_prob": True, "num_nextn_predict_layers": 0, "max_position_embeddings": 4096, "rope_theta": 5e4,
         },
     ),

@@ -67,9 +67,11 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
     tasks = trainer.bridge.get_conversion_tasks(trainer.chunks)
 
     def export() -> Iterator[tuple[str, Tensor]]:
-        return trainer.bridge.export_hf_weights(  # type: ignore[no-any-return]
-            trainer.chunks, cpu=False, show_progress=False, conversion_tasks=tasks,
-            merge_adapter_weights=not served_adapter,
+        return adapters.plain_names(
+            trainer.bridge.export_hf_weights(
+                trainer.chunks, cpu=False, show_progress=False, conversion_tasks=tasks,
+                merge_adapter_weights=not served_adapter,
+            )
         )  # fmt: skip
 
     vocabulary = trainer.bridge.hf_pretrained.config.vocab_size

@@ -54,6 +54,15 @@ class NameSet:
         unexpected = {
             n for n in unexpected - adapters if not (is_scale(n) and should & set(weights_of_scale(n)))
         }
+        if beside_adapters := {n for n in unexpected if plain(n) in missing}:
+            missing -= set(map(plain, beside_adapters))
+            unexpected -= beside_adapters
+            yield Finding(
+                self.code, "model", f"{count(tuple(sorted(beside_adapters)))} came as parts of layers with adapters",
+                "an engine's loader skips such names: take '.base_layer' out of them before they are sent",
+                tuple(sorted(beside_adapters)),
+                expected=plain(min(beside_adapters)), found=min(beside_adapters),
+            )  # fmt: skip
         if not last.header.partial:
             yield from self._missing(missing, came, expected, context)
         for layer, names in by_layer(unexpected).items():

@@ -145,6 +145,14 @@ def test_cov_sees_experts_that_kept_their_local_numbers_without_any_checkpoint()
     assert lines[0].startswith("COV layer 1: experts 0, 2 of 4 never came")
 
 
+def test_set_sees_a_base_that_is_sent_under_the_names_of_layers_with_adapters() -> None:
+    beside = {n.replace("q_a_proj.", "q_a_proj.base_layer."): t for n, t in weights().items()}
+    sent = summary(beside, stage="wire")
+    (finding,) = found(NameSet(), beside, Context(expected=expected(weights()), wire=sent))
+    assert finding.names == tuple(sorted(name for name in beside if "base_layer" in name))
+    assert "take '.base_layer' out" in finding.next_step
+
+
 def test_set_sees_adapters_of_stacked_experts() -> None:
     stacked = [f"model.layers.0.mlp.experts.gate_up_proj.lora_{side}.weight" for side in "AB"]
     fused = [f"model.layers.0.self_attn.q_a_proj.lora_{side}.weight" for side in "AB"]
