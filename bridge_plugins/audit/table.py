@@ -1,4 +1,4 @@
-"""A summary as a table that fits a terminal of 80 columns."""
+"""A summary as a table that fits a terminal."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from bridge_plugins.audit.rows import Row, place_name, rows
 from bridge_plugins.audit.summary import Summary
 
 _DIGITS = 8  #: of a digest's 32
+_NUMBERS = ("tensors", "params", "bytes", "norm", "absmax")
+_GIVEN_UP = (
+    "absmax",
+    "norm",
+    "params",
+    "dtype",
+    "shape",
+    "tensors",
+    "bytes",
+)  #: on a narrow terminal, in this order
 
 
 def layer_table(summary: Summary, marked: Collection[str] = ()) -> Table:
@@ -20,39 +30,51 @@ def layer_table(summary: Summary, marked: Collection[str] = ()) -> Table:
     return row_table(rows(summary), title=title(summary), marked=layers)
 
 
-def row_table(shown: Sequence[Row], *, title: str = "", marked: Collection[str] = ()) -> Table:
-    """Rows with parameters, bytes, norm, absmax, digest and marks; for single tensors with dtype and shape."""
+def row_table(
+    shown: Sequence[Row], *, title: str = "", marked: Collection[str] = (), width: int | None = None
+) -> Table:
+    """Rows with parameters, bytes, norm, absmax, digest and marks; for single tensors with dtype and shape.
+
+    What doesn't fit into `width` characters is left out, number by number; names and digests stay.
+    """
     single = all(row.dtype for row in shown)
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
     )
     table.add_column("tensor" if single else "layer", overflow="fold")
-    if single:
-        table.add_column("shape", no_wrap=True)
-        table.add_column("dtype", no_wrap=True)
-    else:
-        table.add_column("tensors", justify="right", no_wrap=True)
-        table.add_column("params", justify="right", no_wrap=True)
-    for column in ("bytes", "norm", "absmax"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("digest", no_wrap=True)
-    table.add_column("")
-    for row in shown:
-        marks = " ".join(mark for mark in ("✗" if row.name in marked else "", row.marks) if mark)
-        table.add_row(
-            row.name,
-            *(
-                ("x".join(map(str, row.shape)), row.dtype)
-                if single
-                else (str(row.tensors), short(row.elements))
-            ),
-            f"{short(row.nbytes)}B",
-            number(row.norm),
-            number(row.absmax),
-            row.digest[:_DIGITS],
-            f"[red]{marks}[/red]" if marks else "",
+    columns = {
+        "shape": ["x".join(map(str, row.shape)) for row in shown],
+        "dtype": [row.dtype for row in shown],
+        "tensors": [str(row.tensors) for row in shown],
+        "params": [short(row.elements) for row in shown],
+        "bytes": [f"{short(row.nbytes)}B" for row in shown],
+        "norm": [number(row.norm) for row in shown],
+        "absmax": [number(row.absmax) for row in shown],
+        "digest": [row.digest[:_DIGITS] for row in shown],
+        "": [
+            " ".join(mark for mark in ("✗" if row.name in marked else "", row.marks) if mark) for row in shown
+        ],
+    }
+    for other in ("tensors", "params") if single else ("shape", "dtype"):
+        del columns[other]
+    for given_up in _GIVEN_UP:
+        if width is not None and _width(columns) > width:
+            columns.pop(given_up, None)
+    for column in columns:
+        table.add_column(
+            column,
+            justify="right" if column in _NUMBERS else "left",
+            no_wrap=column != "",
+            style="" if column else "red",
         )
+    for row, *cells in zip(shown, *columns.values(), strict=True):
+        table.add_row(row.name, *cells)
     return table
+
+
+def _width(columns: dict[str, list[str]]) -> int:
+    """Of all columns, with a name of 14 letters (``outside layers``); longer ones are folded."""
+    return 16 + sum(2 + max(map(len, (header, *cells))) for header, cells in columns.items())
 
 
 def title(summary: Summary) -> str:

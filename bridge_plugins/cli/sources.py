@@ -82,7 +82,7 @@ def show(
 
     console = shows.console()
     console.print(title(summary), highlight=False, markup=False, soft_wrap=True)  # a table would fold it
-    console.print(row_table(shown))
+    console.print(row_table(shown, width=console.width))
     if summary.header.partial:
         console.print(
             f"[yellow]note[/yellow]: this is a part of the model: {summary.header.partial}", highlight=False

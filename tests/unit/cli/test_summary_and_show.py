@@ -175,3 +175,18 @@ def test_several_files_are_read_in_the_files_order(tmp_path: Path) -> None:
     save_file({"b.weight": torch.ones(2)}, tmp_path / "a.safetensors")
     save_file({"a.weight": torch.ones(3)}, tmp_path / "b.safetensors")
     assert list(HfFolder.read(tmp_path).tensors) == ["b.weight", "a.weight"]
+
+
+@pytest.mark.parametrize("columns", [40, 50, 60, 80])
+@pytest.mark.parametrize("deeper", [(), ("--layer", 1), ("--names",)])
+def test_a_narrow_terminal_keeps_names_and_digests(
+    tmp_path: Path, columns: int, deeper: tuple[object, ...]
+) -> None:
+    model = save(tmp_path / "m", weights())
+    shown = audit("show", model, *deeper, columns=columns).out.splitlines()[1:]
+    rows = audit("show", model, *deeper, "--json").json["rows"]
+    letters = "".join("".join(line.split("  ")[0] for line in shown).split())  # folded names together again
+    assert max(map(len, shown)) <= columns
+    assert all(row["name"].replace(" ", "") in letters for row in rows)
+    assert all(row["digest"][:8] in "\n".join(shown) for row in rows)
+    assert ("absmax" in "\n".join(shown)) == (columns == 80)
