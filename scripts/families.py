@@ -33,8 +33,20 @@ GROUPS = {"n_group": 1, "topk_group": 1, "num_experts_per_tok": 2}
 
 #: What a family's released configs say and its config class doesn't; a dict goes into the config of that name.
 RELEASED: dict[str, dict[str, Any]] = {
+    "DeepseekV4ForCausalLM": {
+        "rope_parameters": {
+            "compress": {
+                "rope_type": "yarn",
+                "factor": 16.0,
+                "original_max_position_embeddings": 65536,
+                "beta_fast": 32.0,
+                "beta_slow": 1.0,
+            }
+        }
+    },
     "FalconH1ForCausalLM": {"mamba_norm_before_gate": False},
     "Gemma3ForConditionalGeneration": {"vision_config": {"vision_use_head": False}},
+    "Gemma4ForConditionalGeneration": {"vision_config": {"model_type": "gemma4_vision"}},
     "Glm4vMoeForConditionalGeneration": {"text_config": {"head_dim": 128, "use_qk_norm": False}},
     "GlmMoeDsaForCausalLM": {"indexer_rope_interleave": True},
     "HYV3ForCausalLM": {"first_k_dense_replace": 1},
@@ -70,6 +82,7 @@ CUTS: dict[str, dict[str, int]] = {
     "DeepseekV4ForCausalLM": {"tp": 1},
     "FalconH1ForCausalLM": {"tp": 1},
     "Gemma4ForCausalLM": {"pp": 1},
+    "Gemma4ForConditionalGeneration": {"pp": 1},
 }
 
 #: Findings that were looked into: what is the matter.
