@@ -12,6 +12,7 @@ from bridge_plugins.errors import BridgePluginsError
 
 CONSISTENT, FINDINGS, NOT_DONE = 0, 1, 2
 INTERRUPTED = 130
+PIPE_CLOSED = 141  #: as of any tool that `| head` stops; not 0, since what was found was not all said
 
 #: Typer brings a click of its own or uses the one installed, by its version: ask its exceptions for their base.
 _CLICK_EXCEPTION: type[Exception] = typer.BadParameter.__mro__[2]
@@ -19,18 +20,20 @@ _CLICK_EXCEPTION: type[Exception] = typer.BadParameter.__mro__[2]
 
 def run(app: typer.Typer) -> None:
     """Run `app` and exit. An error of this project, or in the options, is one line on stderr and exit 2."""
+    code = NOT_DONE
     try:
-        sys.exit(app(standalone_mode=False) or CONSISTENT)
+        code = app(standalone_mode=False) or CONSISTENT
+        sys.stdout.flush()
     except BridgePluginsError as error:
         _say(str(error))
     except _CLICK_EXCEPTION as error:
         _say_usage(error)
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # `| head` is no error
+        code = INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # the latter is what typer and rich make of the former
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(CONSISTENT)
-    sys.exit(NOT_DONE)
+        code = PIPE_CLOSED
+    sys.exit(code)
 
 
 def _say_usage(error: Any) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -190,3 +191,38 @@ def test_a_narrow_terminal_keeps_names_and_digests(
     assert all(row["name"].replace(" ", "") in letters for row in rows)
     assert all(row["digest"][:8] in "\n".join(shown) for row in rows)
     assert ("absmax" in "\n".join(shown)) == (columns == 80)
+
+
+@pytest.mark.parametrize("how", [(), ("--names",), ("--csv",), ("--json",)])
+def test_a_reader_that_leaves_is_no_finding_and_no_traceback(tmp_path: Path, how: tuple[str, ...]) -> None:
+    model = save(tmp_path / "m", weights())
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "bridge_plugins.cli", "audit", "show", model, *how]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
+    model = save(tmp_path / "m", weights())
+    os.mkfifo(tmp_path / "m" / "zz.safetensors")  # the command waits here until it is interrupted
+    (tmp_path / "m" / "model.safetensors.index.json").unlink(missing_ok=True)
+    command = [
+        sys.executable,
+        "-m",
+        "bridge_plugins.cli",
+        "audit",
+        "summary",
+        model,
+        "-o",
+        tmp_path / "s.json",
+    ]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running,
+        (tmp_path / "m" / "zz.safetensors").open("wb"),  # opens when the other side does
+    ):
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=120)
+    assert (running.returncode, out, err) == (130, b"", b"")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m"]
