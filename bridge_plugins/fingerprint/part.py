@@ -44,7 +44,8 @@ def resolve(part: Part) -> Block:
 
     Raises:
         TypeError: for a dtype or a conversion that has no fingerprint.
-        ValueError: for a tensor that holds no bits (meta, sparse), and for a box that leaves the tensor.
+        ValueError: for a tensor that holds no bits of its own (meta, sparse, freed, a wrapper of others), and for
+            a box that leaves the tensor.
     """
     tensor = part.tensor.detach()
     if tensor.device.type == "meta":
@@ -54,6 +55,11 @@ def resolve(part: Part) -> Block:
             f"a {tensor.layout} tensor has no fingerprint; pass its strided parts or a dense copy"
         )
     held = format_of(tensor.dtype)
+    if tensor.numel() and not _has_memory(tensor):
+        raise ValueError(
+            f"a {type(part.tensor).__name__} {tuple(tensor.shape)} has no memory of its own to fingerprint: it was freed, "
+            "or wraps others (pass those: a DTensor's to_local(), for one)"
+        )
     taken = held if part.as_dtype is None else format_of(part.as_dtype)
     check_convertible(held, taken)
     if tensor.is_conj() or tensor.is_neg():
@@ -76,3 +82,10 @@ def resolve(part: Part) -> Block:
     return Block(
         view[rows, cols] if box.count else view[:0, :0].reshape(box.size), box, held, taken, whole=False
     )
+
+
+def _has_memory(tensor: Tensor) -> bool:
+    try:
+        return tensor.untyped_storage().data_ptr() != 0
+    except RuntimeError:  # what torch raises for a DTensor
+        return False

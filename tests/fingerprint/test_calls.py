@@ -100,6 +100,30 @@ def test_refused(tensor: torch.Tensor, error: type[Exception], says: str) -> Non
         fingerprint(tensor)
 
 
+class Wrapper(torch.Tensor):
+    """A tensor that wraps another and has no memory itself, as quantized ones do."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> "Wrapper":
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, _call: object, _types: object, args: tuple[object, ...], _: object = None
+    ) -> object:
+        return args[0]
+
+
+def test_what_has_no_memory_is_refused() -> None:
+    """As after a sharded trainer has freed what it gathered: the kernels would read at address 0."""
+    gathered = torch.randn(3, 4)
+    rows = gathered[1:]
+    gathered.untyped_storage().resize_(0)
+    for tensor in (gathered, rows, Wrapper(torch.randn(3, 4))):
+        with pytest.raises(ValueError, match=r"has no memory of its own to fingerprint"):
+            fingerprint(tensor)
+
+
 def test_places_that_make_no_sense() -> None:
     tensor = torch.zeros(3, 4)
     with pytest.raises(ValueError, match="not both"):
