@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.version import Version
 
 from tests.names import kinds
-from tests.stacks.models import Checkpoint
+from tests.stacks.models import WHOLE_DEEPSEEK, Checkpoint
 from tests.stacks.ranks import Ranks
 
 CHECK = "tests.names.case:check"
 IN_TURN = {"moe_layer_freq": [int(layer not in kinds.DENSE) for layer in range(kinds.LAYERS)]}
-MTP = pytest.mark.skipif(
-    Version(version("megatron-bridge")) < Version("0.5"), reason="older bridges lack MTP mappings"
-)
 
 
 @pytest.mark.ci
@@ -26,9 +21,10 @@ MTP = pytest.mark.skipif(
     [
         pytest.param("in_turn", {"pp": 2, "ep": 2}, IN_TURN, id="dense and grouped"),
         pytest.param(
-            "in_turn", {"pp": 2, "vpp": 2, "ep": 2}, {**IN_TURN, "moe_grouped_gemm": False}, id="dense and single, VPP"
+            "in_turn", {"pp": 2, "vpp": 2, "ep": 2}, {**IN_TURN, "moe_grouped_gemm": False}, id="dense and single, VPP",
+            marks=WHOLE_DEEPSEEK,
         ),
-        pytest.param("with_mtp", {"pp": 2, "ep": 2}, {}, id="MTP", marks=MTP),
+        pytest.param("with_mtp", {"pp": 2, "ep": 2}, {}, id="MTP", marks=WHOLE_DEEPSEEK),
     ],
 )  # fmt: skip
 def test_each_layer_is_named_and_filled_as_what_it_is(

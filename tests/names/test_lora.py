@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.names.adapters import expert_of
-from tests.stacks.models import Checkpoint
+from tests.stacks.models import WHOLE_DEEPSEEK, Checkpoint
 from tests.stacks.ranks import Ranks
 
 MERGED = "tests.names.test_lora:merged"
@@ -59,7 +59,7 @@ def merged(
         ),
         pytest.param(
             "deepseek_v3", {"pp": 2, "ep": 2}, "CanonicalLoRA", SPLIT_FC, False,
-            id="canonical, dense and shared and single experts", marks=pytest.mark.ci,
+            id="canonical, dense and shared and single experts", marks=[pytest.mark.ci, WHOLE_DEEPSEEK],
         ),
         pytest.param(
             "deepseek_v3", {"pp": 2, "ep": 2}, "LoRA", FC, True,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.version import Version
 
-from tests.stacks.models import NEW_ROPE, Checkpoint
+from tests.stacks.models import NEW_ROPE, WHOLE_DEEPSEEK, Checkpoint
 from tests.stacks.ranks import Ranks
 
 PREFLIGHT = "tests.names.test_preflight:preflight"
@@ -91,9 +89,7 @@ def test_a_config_alone_asks_for_the_same_tensors_as_its_checkpoint(
     assert by_config["hf_tensors"] == by_files["hf_tensors"]
 
 
-@pytest.mark.skipif(
-    Version(version("megatron-bridge")) < Version("0.5"), reason="older bridges lack MTP mappings"
-)
+@WHOLE_DEEPSEEK
 def test_mtp_layers_are_named_too(ranks: Ranks, tmp_path: Path) -> None:
     config = {
         "model_type": "deepseek_v3",
