@@ -21,9 +21,10 @@ from bridge_plugins.launch.engine import start_server
 from bridge_plugins.launch.processes import Run, ended_by_signals
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import ModelSizes, Topology, broken_rules
-from examples.bridge_mode import faults
+from examples.bridge_mode import faults, transports
 from examples.bridge_mode.launching import conclude, launch
 from examples.bridge_mode.messages import Outcome, Settings
+from examples.bridge_mode.transports import TRANSPORTS
 
 app = typer.Typer(add_completion=False)
 
@@ -45,6 +46,10 @@ def demo(
     learning_rate: Annotated[float, typer.Option(help="Of Adam.")] = 1e-3,
     bucket_mb: Annotated[float, typer.Option(help="Megabytes of one flattened bucket.")] = 0.5,
     fault: Annotated[str, typer.Option(help=f"Break the run: {', '.join(faults.FAULTS)}.")] = "",
+    transport: Annotated[
+        str, typer.Option(help=f"How the weights travel: {', '.join(TRANSPORTS)}.")
+    ] = "from-tensor",
+    engine_arguments: Annotated[str, typer.Option(help="More arguments for SGLang, in one string.")] = "",
     port: Annotated[int, typer.Option(help="The server's port; 0: a free one.")] = 0,
     keep: Annotated[bool, typer.Option(help="Keep the folder with logs and summaries.")] = False,
 ) -> None:
@@ -53,6 +58,7 @@ def demo(
 
     def work() -> Outcome:
         _require_packages()
+        transports.refuse(transport)
         with ended_by_signals(), Run(keep) as run:
             folder = _checkpoint(model, run, console)
             sizes = _sizes(folder)
@@ -70,8 +76,11 @@ def demo(
                 learning_rate=learning_rate,
                 bucket_bytes=int(bucket_mb * 1e6),
                 fault=fault,
+                transport=transport,
             )
-            server = start_server(run, folder, topology, port=port, cpu=cpu.wanted())
+            server = start_server(
+                run, folder, topology, port=port, cpu=cpu.wanted(), options=engine_arguments.split()
+            )
             outcome = launch(run, server, settings, "examples.bridge_mode.trainer", console)
             if keep:
                 console.print(f"kept       {run.folder}")

@@ -18,6 +18,7 @@ class Settings(msgspec.Struct):
     learning_rate: float
     bucket_bytes: int
     fault: str = ""
+    transport: str = "from-tensor"
 
 
 class Outcome(msgspec.Struct):

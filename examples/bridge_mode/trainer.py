@@ -25,6 +25,7 @@ from bridge_plugins.topology import Topology
 from examples.bridge_mode import faults, model, training
 from examples.bridge_mode.messages import Outcome, Settings
 from examples.bridge_mode.rank import as_rank
+from examples.bridge_mode.transports import TRANSPORTS
 
 PROMPTS = ("Alice was beginning to", "There was nothing so very", "Down, down, down.", "The rabbit-hole went")
 
@@ -50,8 +51,12 @@ def run(settings: Settings, console: Console) -> Outcome:
         topology=str(topology),
         expected=Expected.from_folder(checkpoint) if rank == 0 else None,
     )
+    transport = TRANSPORTS[settings.transport](Path(settings.folder))
     sync = WeightSync(
-        audit, [engine_type(settings.url)] if rank == 0 else [], bucket_bytes=settings.bucket_bytes
+        audit,
+        [engine_type(settings.url)] if rank == 0 else [],
+        bucket_bytes=settings.bucket_bytes,
+        transport=transport,
     )
 
     prompts = tokenize(checkpoint, PROMPTS) if rank == 0 else []
@@ -82,6 +87,7 @@ def run(settings: Settings, console: Console) -> Outcome:
             console.print(f"training   step {number}/{settings.steps}  loss={loss:.4f} grad_norm={norm:.3f}")
         synced = push("2", trained=settings.steps > 0)
         apart += measure("2")
+    transport.close()
     verdict = dataclasses.replace(synced.verdict, findings=(*synced.verdict.findings, *apart))
     return Outcome(
         str(verdict), verdict.exit_status, [str(finding) for finding in verdict.findings if finding.counts]

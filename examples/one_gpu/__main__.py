@@ -20,9 +20,10 @@ from bridge_plugins.launch.engine import start_server
 from bridge_plugins.launch.processes import Run, ended_by_signals
 from bridge_plugins.patches import cpu
 from bridge_plugins.topology import Topology
-from examples.bridge_mode import faults
+from examples.bridge_mode import faults, transports
 from examples.bridge_mode.launching import conclude, launch
 from examples.bridge_mode.messages import Outcome
+from examples.bridge_mode.transports import TRANSPORTS
 from examples.one_gpu import adapters
 from examples.one_gpu.models import MODELS, make_shapes
 from examples.one_gpu.settings import OneGpuSettings
@@ -52,6 +53,9 @@ def one_gpu(
     ] = "",
     sleep: Annotated[bool, typer.Option(help="At the end, let the engine sleep and wake.")] = False,
     fault: Annotated[str, typer.Option(help=f"Break the run: {', '.join(faults.FAULTS)}.")] = "",
+    transport: Annotated[
+        str, typer.Option(help=f"How the weights travel: {', '.join(TRANSPORTS)}.")
+    ] = "from-tensor",
     engine_arguments: Annotated[str, typer.Option(help="More arguments for SGLang, in one string.")] = "",
     engine_python: Annotated[
         str, typer.Option(help="Python of the engine's environment, if it has its own.")
@@ -65,6 +69,7 @@ def one_gpu(
     def work() -> Outcome:
         _refuse(fault, random=model in MODELS)
         adapters.refuse(lora)
+        transports.refuse(transport)
         with ended_by_signals(), Run(keep) as run:
             folder, random = _folder(model, layers, run, console)
             topology = Topology(sp=False)
@@ -72,7 +77,7 @@ def one_gpu(
                 checkpoint=str(folder), url="", folder=str(run.folder), topology=dataclasses.asdict(topology),
                 steps=steps, learning_rate=learning_rate, bucket_bytes=int(bucket_mb * 1e6), fault=fault,
                 train=steps > 0, repeats=repeats, random=random, results=results,
-                sleep=sleep, lora=lora,
+                sleep=sleep, lora=lora, transport=transport,
             )  # fmt: skip
             options = [
                 "--skip-tokenizer-init",  # a model of ours has no tokenizer

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file
 from torch import Tensor
 
 from bridge_plugins.engines.sglang.client import Engine
+from bridge_plugins.engines.sglang.wire import LOAD_FORMAT, Bucket
 from bridge_plugins.errors import UsageError
 from examples.bridge_mode.model import Trainer
 
@@ -56,7 +59,7 @@ def plain_names(stream: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Ten
 
 
 class ServedAdapter:
-    """The trainer's adapters as the engine applies them, version by version, through a folder in PEFT's format.
+    """The trainer's adapters as the engine applies them, version by version. Each is kept as a folder in PEFT's format.
 
     Args:
         folder: where the adapters are written, one folder a version.
@@ -75,7 +78,11 @@ class ServedAdapter:
         self._trainer.bridge.save_hf_adapter(
             self._trainer.chunks, folder, peft_config=lora("unmerged"), show_progress=False
         )
-        self._engine.load_adapter(name, folder)
+        config = json.loads((folder / "adapter_config.json").read_text())
+        bucket = Bucket(list(load_file(folder / "adapter_model.safetensors").items()))
+        self._engine.load_adapter(
+            name, config, [bucket.payload() for _ in range(self._engine.ranks)], LOAD_FORMAT
+        )
         if self.name:
             self._engine.unload_adapter(self.name)
         self.name = name

@@ -35,7 +35,7 @@ def all_of_it(
     engine, audit = sync.engines[0], sync.audit
 
     def send(stream: Iterable[tuple[str, Tensor]]) -> None:
-        push(stream, [engine], bucket_bytes=sync.bucket_bytes)
+        push(stream, [engine], transport=sync.transport, bucket_bytes=sync.bucket_bytes)
 
     def export_fresh() -> None:
         _drain(trainer.bridge.export_hf_weights(trainer.chunks, cpu=False, show_progress=False))

@@ -39,9 +39,14 @@ def sleep_and_wake(
     engine.release_memory("weights")
     engine.resume_memory("weights")
     served("woke up", set(summary.records))
-    push(faults.break_stream("drop-layer", export()), [engine], bucket_bytes=sync.bucket_bytes)
+    push(
+        faults.break_stream("drop-layer", export()),
+        [engine],
+        transport=sync.transport,
+        bucket_bytes=sync.bucket_bytes,
+    )
     missing = {name for name in summary.records if f".layers.{faults.LAYER}." in name}
     found = served(f"pushed all but layer {faults.LAYER}", missing)
     console.print(f"sleep      {found.findings[0]}")
-    push(export(), [engine], bucket_bytes=sync.bucket_bytes)
+    push(export(), [engine], transport=sync.transport, bucket_bytes=sync.bucket_bytes)
     served("pushed all", set())

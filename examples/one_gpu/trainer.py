@@ -24,6 +24,7 @@ from examples.bridge_mode import faults, model, training
 from examples.bridge_mode.messages import Outcome
 from examples.bridge_mode.rank import as_rank
 from examples.bridge_mode.trainer import outcome, show, wait_for_engines
+from examples.bridge_mode.transports import TRANSPORTS
 from examples.one_gpu import adapters, measure, sleep, weights
 from examples.one_gpu.settings import OneGpuSettings
 
@@ -57,7 +58,8 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
         topology=str(topology),
         expected=Expected.from_folder(checkpoint, fingerprints=not settings.random),
     )
-    sync = WeightSync(audit, [engine], bucket_bytes=settings.bucket_bytes)
+    transport = TRANSPORTS[settings.transport](Path(settings.folder))
+    sync = WeightSync(audit, [engine], bucket_bytes=settings.bucket_bytes, transport=transport)
     served_adapter = (
         adapters.ServedAdapter(trainer, engine, Path(settings.folder))
         if settings.lora == "unmerged"
@@ -101,6 +103,7 @@ def run(settings: OneGpuSettings, console: Console) -> Outcome:
                 measure.write(Path(settings.results), found, config)
         if settings.sleep:
             sleep.sleep_and_wake(console, sync, export, synced.summary)
+    transport.close()
     return outcome(synced.verdict)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import httpx
@@ -127,9 +126,14 @@ class Engine:
         """Forget the prefixes that were computed with older weights. Refused while requests are running."""
         self._request("POST", "/flush_cache", {})
 
-    def load_adapter(self, name: str, folder: Path) -> None:
-        """Load the LoRA adapter in `folder` (PEFT's format, on a disk that the server can read) under `name`."""
-        self._json("POST", "/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+    def load_adapter(self, name: str, config: dict[str, Any], payloads: list[str], load_format: str) -> None:
+        """Load a LoRA adapter under `name`. `config`: PEFT's; `payloads`: as for `update_weights_from_tensor`."""
+        body = {
+            "lora_name": name, "config_dict": config, "load_format": load_format,
+            "serialized_named_tensors": payloads,
+            "serialized_tensors": payloads[0],  # what older servers (0.5.16) read
+        }  # fmt: skip
+        self._json("POST", "/load_lora_adapter_from_tensors", body)
 
     def unload_adapter(self, name: str) -> None:
         self._json("POST", "/unload_lora_adapter", {"lora_name": name})
