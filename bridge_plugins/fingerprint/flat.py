@@ -58,7 +58,10 @@ class FlatTable:
         """
         if not buffer.is_contiguous() or buffer.nbytes < self._end:
             raise ValueError(f"a buffer of {buffer.nbytes} bytes for tensors that end at byte {self._end}")
-        return self._read(buffer.data_ptr() + self._starts, [])
+        address = buffer.data_ptr()
+        if self._end and not address:
+            raise ValueError("a buffer without memory of its own")
+        return self._read(address + self._starts, [])
 
 
 @lru_cache(maxsize=256)  # the buckets of a version, for the next one: some 100 kB each

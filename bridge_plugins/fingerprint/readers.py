@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bridge_plugins.fingerprint.backend import Backend
 from bridge_plugins.fingerprint.formats import Format
-from bridge_plugins.fingerprint.geometry import ADDRESS, Table64, geometry
+from bridge_plugins.fingerprint.geometry import Table64, geometry
 from bridge_plugins.fingerprint.measured import Measured
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.reference import fingerprint_reference
@@ -44,19 +44,17 @@ def table_reader(
 
 
 def _cpu_reader(table: Table64, formats: Formats, statistics: bool) -> Reader:
-    from bridge_plugins.fingerprint.cpu.run import measure  # numba takes a while to import
+    from bridge_plugins.fingerprint.cpu.run import Pass  # numba takes a while to import
 
-    groups = [
-        (np.array([index for index, other in enumerate(formats) if other == pair]), pair)
-        for pair in dict.fromkeys(formats)
-    ]
+    passes = []
+    for held, taken in dict.fromkeys(formats):
+        members = np.array([index for index, other in enumerate(formats) if other == (held, taken)])
+        passes.append((members, Pass(table[members], held, taken, statistics)))
 
     def read(addresses: NDArray[np.int64], _tensors: Sequence[Tensor]) -> Result:
-        now = table.copy()
-        now[:, ADDRESS] = addresses
-        out = Measured.empty(len(now))
-        for members, (held, taken) in groups:
-            out.put(members, measure(now[members], held, taken, statistics=statistics))
+        out = Measured.empty(len(table))
+        for members, one in passes:
+            out.put(members, one.run(addresses[members]))
         return lambda: out
 
     return read

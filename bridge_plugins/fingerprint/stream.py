@@ -12,13 +12,13 @@ from torch import Tensor
 from bridge_plugins.fingerprint.backend import Backend, backend_of
 from bridge_plugins.fingerprint.box import Box
 from bridge_plugins.fingerprint.flat import ALIGNMENT, FlatTable, Slice, flat_table
-from bridge_plugins.fingerprint.geometry import ADDRESS, geometry
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
 from bridge_plugins.fingerprint.readers import Result, reader
 from bridge_plugins.fingerprint.value import Fingerprint
 
 if TYPE_CHECKING:
+    from bridge_plugins.fingerprint.cpu.stream import HostStream
     from bridge_plugins.fingerprint.cuda.stream import DeviceStream
 
 
@@ -34,13 +34,13 @@ class FingerprintStream:
 
     def __init__(self, *, statistics: bool = True) -> None:
         self._statistics = statistics
-        self._devices: dict[torch.device, DeviceStream] = {}
+        self._devices: dict[torch.device, DeviceStream | HostStream] = {}
         self._clear()
 
     def _clear(self) -> None:
         self._places: list[Place] = []
         # Of each tensor: the stream that reads it, or its numbers.
-        self._sources: list[DeviceStream | Result] = []
+        self._sources: list[DeviceStream | HostStream | Result] = []
 
     def add(self, tensor: Tensor, *, at: Box | None = None, as_dtype: torch.dtype | None = None) -> None:
         """Read a tensor, or a block of it, at its place; arguments and errors as of `fingerprint`."""
@@ -65,20 +65,18 @@ class FingerprintStream:
 
     def _add(self, block: Block, tensor: Tensor) -> None:
         backend = backend_of(block)
-        if backend is Backend.CUDA:
-            stream = self._device(tensor.device)
+        if backend is Backend.REFERENCE:
+            read = reader(backend, tensor.device, [block], self._statistics)
+            self._sources.append(read(np.zeros(1, np.int64), [block.view]))
+        else:
+            stream = self._device(backend, tensor.device)
             stream.add(block, tensor)
             self._sources.append(stream)
-        else:
-            read = reader(backend, tensor.device, [block], self._statistics)
-            self._sources.append(read(geometry([block])[:, ADDRESS], [block.view]))
         self._places.append(Place.of(block))
 
-    def _device(self, device: torch.device) -> DeviceStream:
+    def _device(self, backend: Backend, device: torch.device) -> DeviceStream | HostStream:
         if device not in self._devices:
-            from bridge_plugins.fingerprint.cuda.stream import DeviceStream
-
-            self._devices[device] = DeviceStream(device, self._statistics)
+            self._devices[device] = _stream(backend, device, self._statistics)
         return self._devices[device]
 
     def read(self) -> list[Fingerprint]:
@@ -87,11 +85,10 @@ class FingerprintStream:
 
     def pending(self) -> PendingFingerprints:
         """What was added since the last read, not yet waited for."""
-        members: dict[DeviceStream | Result, list[int]] = {}
+        members: dict[DeviceStream | HostStream | Result, list[int]] = {}
         start = 0
-        for source, run in groupby(
-            self._sources
-        ):  # one for each bucket, and for each stream as long as it is read
+        # One run for each bucket, and for each device while it is the same.
+        for source, run in groupby(self._sources):
             end = start + sum(1 for _ in run)
             members.setdefault(source, []).extend(range(start, end))
             start = end
@@ -102,3 +99,13 @@ class FingerprintStream:
         pending = PendingFingerprints(self._places, results, self._statistics)
         self._clear()
         return pending
+
+
+def _stream(backend: Backend, device: torch.device, statistics: bool) -> DeviceStream | HostStream:
+    if backend is Backend.CPU:
+        from bridge_plugins.fingerprint.cpu.stream import HostStream
+
+        return HostStream(statistics)
+    from bridge_plugins.fingerprint.cuda.stream import DeviceStream
+
+    return DeviceStream(device, statistics)

@@ -56,7 +56,8 @@ class Pass:
             out = (parts.lanes, parts.absmax, parts.sum_of_squares, parts.counts)
             measure_units(table, self._words, self._units, first, last, self._reading, *out)
 
-        if self._size < _UNIT or (threads := min(threads or cores(), self._size // _UNIT + 1)) < 2:
+        threads = min(threads or cores(), self._size // _UNIT + 1) if self._size >= _UNIT else 1
+        if threads < 2:
             work(0, units)
         else:
             # A pool of its own for each call: nothing to break when the process forks.

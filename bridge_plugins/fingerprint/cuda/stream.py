@@ -58,7 +58,7 @@ class DeviceStream:
             plan = self._plans.get(kind_of(tensor, address, self._stream()))
         except RuntimeError:  # a sparse tensor, say: it is refused with its reason elsewhere
             return None
-        if plan is None:
+        if plan is None or not address:  # without memory of its own it is refused elsewhere
             return None
         self._queue(plan, address)
         return plan.place
