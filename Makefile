@@ -46,6 +46,7 @@ docs: setup
 bench: setup
 	$(PYTHON_IN) -m benchmarks.fingerprint
 	$(PYTHON_IN) -m benchmarks.readback
+	$(PYTHON_IN) -m benchmarks.summary
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,46 @@
+"""An HF folder of random weights of any size, written without holding it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+ROWS, COLS = 6144, 2048  #: of a projection of Qwen3-1.7B, 25 MB in bfloat16
+PARTS = ("gate_proj", "up_proj", "down_proj", "other")
+PER_FILE = 160  #: about 4 GB
+
+
+def make_folder(folder: Path, nbytes: int) -> Path:
+    """Write matrices of bfloat16, as many as make `nbytes` (one smaller one at the least), and an index."""
+    size = 2 * ROWS * COLS
+    count, rows = (nbytes // size, ROWS) if nbytes >= size else (1, max(nbytes // (2 * COLS), 1))
+    names = [f"model.layers.{number // 4}.mlp.{PARTS[number % 4]}.weight" for number in range(count)]
+    folder.mkdir(parents=True)
+    generator = np.random.default_rng(0)
+    weights = (generator.standard_normal(2 * rows * COLS, np.float32) / 50).view(np.uint32) >> 16
+    bits = weights.astype(np.uint16)
+    index: dict[str, str] = {}
+    groups = [names[at : at + PER_FILE] for at in range(0, count, PER_FILE)]
+    for number, group in enumerate(groups):
+        file = f"model-{number + 1:05d}-of-{len(groups):05d}.safetensors"
+        length = 2 * rows * COLS
+        header = json.dumps(
+            {
+                name: {
+                    "dtype": "BF16",
+                    "shape": [rows, COLS],
+                    "data_offsets": [at * length, (at + 1) * length],
+                }
+                for at, name in enumerate(group)
+            }
+        ).encode()
+        with (folder / file).open("wb") as stream:
+            stream.write(len(header).to_bytes(8, "little") + header)
+            for _ in group:  # no two alike
+                first = int(generator.integers(rows * COLS))
+                stream.write(bits[first : first + rows * COLS].tobytes())
+        index |= dict.fromkeys(group, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    return folder
