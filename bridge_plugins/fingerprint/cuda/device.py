@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -42,3 +43,10 @@ def wait(device: torch.device) -> None:
     """Wait for all streams of the device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+@cache
+def has_ptx(device: torch.device) -> bool:
+    """Whether a device has the instructions of `ptx.py`: NVIDIA's from Hopper on; not Triton's interpreter."""
+    nvidia = device.type == "cuda" and torch.version.hip is None
+    return nvidia and torch.cuda.get_device_capability(device) >= (9, 0)

@@ -8,7 +8,7 @@ import triton.language as tl
 from bridge_plugins.fingerprint.cuda.decode import number, observe
 from bridge_plugins.fingerprint.cuda.jit import kernel
 from bridge_plugins.fingerprint.cuda.keys import COL_0, COL_1, ROW_0, ROW_1, key
-from bridge_plugins.fingerprint.cuda.record import store_lanes, store_statistics
+from bridge_plugins.fingerprint.cuda.record import store_lanes, store_observed
 
 
 @kernel()
@@ -80,11 +80,4 @@ def elements_tile(
         lane_1 = tl.sum(low_1, 0) * (key(column // PER_WORD, COL_1) << shift)
     store_lanes(record, tl.sum(lane_0, 0), tl.sum(lane_1, 0), tl.sum(tl.sum(lossy, 1), 0))
     if STATISTICS:
-        store_statistics(
-            record,
-            tl.max(tl.max(absmax, 1), 0),
-            tl.sum(tl.sum(squares, 1), 0),
-            tl.sum(tl.sum(zeros, 1), 0),
-            tl.sum(tl.sum(nans, 1), 0),
-            tl.sum(tl.sum(infs, 1), 0),
-        )
+        store_observed(record, absmax, squares, zeros, nans, infs)

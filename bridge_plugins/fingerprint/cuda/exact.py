@@ -8,7 +8,7 @@ import triton.language as tl
 from bridge_plugins.fingerprint.cuda.decode import number, observe
 from bridge_plugins.fingerprint.cuda.jit import kernel
 from bridge_plugins.fingerprint.cuda.load import inside
-from bridge_plugins.fingerprint.cuda.record import store_statistics
+from bridge_plugins.fingerprint.cuda.record import store_observed
 
 
 @kernel()
@@ -31,25 +31,20 @@ def exact_statistics(
     elif BITS == 64:
         corner = corner.to(tl.pointer_type(tl.uint64))
     N: tl.constexpr = WALK.cols * 32 // BITS
-    # Fewer rows at a time than the fast loop: registers that this seldom loop needs would slow that one down.
+    # Fewer elements at a time than the fast loop: registers that this seldom loop needs would slow that one down.
     STEP: tl.constexpr = WALK.step * BITS // 64 if WALK.step * BITS > 64 else 1
-    col = tl.arange(0, N)
-    absmax = tl.zeros((STEP, N), tl.float64)
-    squares = tl.zeros((STEP, N), tl.float64)
-    zeros = tl.zeros((STEP, N), tl.int32)
-    nans = tl.zeros((STEP, N), tl.int32)
-    infs = tl.zeros((STEP, N), tl.int32)
+    M: tl.constexpr = 128 if N > 128 else N
+    absmax = tl.zeros((STEP, M), tl.float64)
+    squares = tl.zeros((STEP, M), tl.float64)
+    zeros = tl.zeros((STEP, M), tl.int32)
+    nans = tl.zeros((STEP, M), tl.int32)
+    infs = tl.zeros((STEP, M), tl.int32)
     for start in range(0, rows, STEP):
         row = start + tl.arange(0, STEP)
-        there = inside(row, col, rows, cols, N, WALK.flat)
-        bits = tl.load(corner + row[:, None] * row_step + (col * col_step)[None, :], mask=there, other=0)
-        x = number(bits, FORMAT)
-        absmax, squares, zeros, nans, infs = observe(x, there, absmax, squares, zeros, nans, infs)
-    store_statistics(
-        record,
-        tl.max(tl.max(absmax, 1), 0),
-        tl.sum(tl.sum(squares, 1), 0),
-        tl.sum(tl.sum(zeros, 1), 0),
-        tl.sum(tl.sum(nans, 1), 0),
-        tl.sum(tl.sum(infs, 1), 0),
-    )
+        for first in range(0, N, M):
+            col = first + tl.arange(0, M)
+            there = inside(row, col, rows, cols, N, WALK.flat)
+            bits = tl.load(corner + row[:, None] * row_step + (col * col_step)[None, :], mask=there, other=0)
+            x = number(bits, FORMAT)
+            absmax, squares, zeros, nans, infs = observe(x, there, absmax, squares, zeros, nans, infs)
+    store_observed(record, absmax, squares, zeros, nans, infs)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import torch
 
+from bridge_plugins.fingerprint.cuda.device import has_ptx
 from bridge_plugins.fingerprint.cuda.kernels import stream_words
 from bridge_plugins.fingerprint.cuda.reading import reading
 from bridge_plugins.fingerprint.cuda.variant import Walk
@@ -83,7 +84,8 @@ def stream_kernel(
     device: torch.device, walk: Walk, taken: Format, statistics: bool, key_table: bool
 ) -> StreamKernel:
     """Compile `stream_words` for a device, which must be the current one."""
-    fixed = {"FORMAT": reading(taken), "WALK": walk, "STATISTICS": statistics, "KEY_TABLE": key_table}
+    how = reading(taken, has_ptx(device))
+    fixed = {"FORMAT": how, "WALK": walk, "STATISTICS": statistics, "KEY_TABLE": key_table}
     if device.type != "cuda":
         return StreamKernel(fixed)
     # 64-bit numbers in the signature, whatever those of the first tensor are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from bridge_plugins.fingerprint.formats import Format, Kind
+from bridge_plugins.fingerprint.formats import Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,25 +14,17 @@ class Reading:
 
     Attributes:
         bits, kind, mantissa, bias: as of `Format`.
-        limit: numbers at or above it, in the fast statistics, mean that a tile needs the exact ones. There lie
-            Inf and NaN as `words_tile` reads them, and float32 numbers whose squares might overflow.
+        ptx: whether to use the instructions of `ptx.py`.
     """
 
     bits: int
     kind: str
     mantissa: int
     bias: int
-    limit: float
+    ptx: bool
 
 
 @cache
-def reading(taken: Format) -> Reading:
+def reading(taken: Format, ptx: bool) -> Reading:
     """The reading of a format."""
-    top = 2.0 ** min(taken.bias + 1, 50)
-    if taken.kind in (Kind.SIGNED, Kind.UNSIGNED):
-        limit = 2.0**50
-    elif taken.kind is Kind.IEEE or taken.bias >= 50:
-        limit = top
-    else:
-        limit = (2.0 - 2.0**-taken.mantissa) * top
-    return Reading(taken.bits, taken.kind.name, taken.mantissa, taken.bias, limit)
+    return Reading(taken.bits, taken.kind.name, taken.mantissa, taken.bias, ptx)

@@ -37,3 +37,23 @@ def store_statistics(
     tl.store(counts + 8, zeros)
     tl.store(counts + 9, nans)
     tl.store(counts + 10, infs)
+
+
+@kernel()
+def store_observed(
+    record: tl.tensor,
+    absmax: tl.tensor,
+    squares: tl.tensor,
+    zeros: tl.tensor,
+    nans: tl.tensor,
+    infs: tl.tensor,
+) -> None:
+    """Statistics that lie in accumulators of two dimensions, see `decode.observe`."""
+    store_statistics(
+        record,
+        tl.max(tl.max(absmax, 1), 0),
+        tl.sum(tl.sum(squares, 1), 0),
+        tl.sum(tl.sum(zeros, 1), 0),
+        tl.sum(tl.sum(nans, 1), 0),
+        tl.sum(tl.sum(infs, 1), 0),
+    )

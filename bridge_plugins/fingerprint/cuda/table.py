@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bridge_plugins.fingerprint.cuda.device import to_device
+from bridge_plugins.fingerprint.cuda.device import has_ptx, to_device
 from bridge_plugins.fingerprint.cuda.kernels import table_elements, table_words
 from bridge_plugins.fingerprint.cuda.outputs import Sums, empty_records
 from bridge_plugins.fingerprint.cuda.reading import reading
@@ -85,7 +85,7 @@ class DeviceTable:
     def _queue(self, launch: Launch, addresses: Tensor, records: Tensor) -> None:
         walk, rows = launch.variant.walk, launch.variant.rows
         how = {
-            "FORMAT": reading(launch.taken),
+            "FORMAT": reading(launch.taken, has_ptx(self._device)),
             "WALK": walk,
             "STATISTICS": self._statistics,
             "num_warps": walk.warps,

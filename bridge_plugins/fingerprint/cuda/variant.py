@@ -69,7 +69,9 @@ _WIDE: Final = {False: Walk(128, step=1, warps=1, unroll=4), True: Walk(128, ste
 _WIDE_ROWS: Final = 256
 _ROWS_OF_BYTES: Final = 128  # counters of a byte's width hold 255: see `fast.observe_words`
 _FLAT: Final = Variant(Walk(128, step=1, warps=1, flat=True), 64)
-_NARROW: Final = [Variant(Walk(cols, step=512 // cols, warps=2), 16384 // cols) for cols in (2, 4, 16, 64)]
+_NARROW: Final = [
+    Variant(Walk(cols, step=128 // cols, warps=1), 16384 // cols) for cols in (2, 4, 8, 16, 32, 64)
+]
 _BESIDE: Final = Variant(Walk(8, step=32, warps=1, across=True), 1024)
 _ALONG: Final = Variant(Walk(128, step=4, warps=4, words=False), 128)
 _ACROSS: Final = Variant(Walk(8, step=128, warps=4, words=False), 1024)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton.language as tl
 
 from bridge_plugins.fingerprint.cuda.exact import exact_statistics
-from bridge_plugins.fingerprint.cuda.fast import count_fields, observe_words
+from bridge_plugins.fingerprint.cuda.fast import count_fields, largest_number, observe_words, sum_of_squares
 from bridge_plugins.fingerprint.cuda.jit import kernel
 from bridge_plugins.fingerprint.cuda.keys import COL_0, COL_1, ROW_0, ROW_1, key
 from bridge_plugins.fingerprint.cuda.load import load_words
@@ -64,14 +64,14 @@ def words_tile(
         if not WALK.flat:
             row_step = tl.multiple_of(row_step, ALIGN)
 
+    INTEGERS: tl.constexpr = FORMAT.kind == "SIGNED" or FORMAT.kind == "UNSIGNED"
     FAST: tl.constexpr = STATISTICS and (
-        (BITS <= 32 and (FORMAT.kind == "IEEE" or FORMAT.kind == "FN"))
-        or (BITS == 8 and (FORMAT.kind == "SIGNED" or FORMAT.kind == "UNSIGNED"))
+        (BITS <= 32 and (FORMAT.kind == "IEEE" or FORMAT.kind == "FN")) or (BITS == 8 and INTEGERS)
     )
     lane_0 = tl.zeros((RB, BW), tl.uint64)
     lane_1 = tl.zeros((RB, BW), tl.uint64)
-    largest = tl.zeros((RB, BW), tl.float32)
-    squares = tl.zeros((RB, BW), tl.float32)
+    largest = tl.zeros((RB, BW), tl.uint32)
+    squares = tl.zeros((RB, BW), tl.uint32 if INTEGERS else tl.float32)
     others = tl.zeros((RB, BW), tl.uint32)
     # Unrolled: several loads under way for one set of accumulators.
     for start in tl.range(0, rows, RB, loop_unroll_factor=WALK.unroll):
@@ -102,10 +102,9 @@ def words_tile(
     if STATISTICS:
         sound = False
         if FAST:
-            most = tl.max(tl.max(largest, 1), 0)
-            total = tl.sum(tl.sum(squares, 1), 0)
-            # NaN and Inf read as numbers at or above the limit, or make the sum NaN. Smaller squares vanish.
-            sound = (total == total) & ((most == 0) | ((most > 2.0**-40) & (most < FORMAT.limit)))
+            most, total = largest_number(largest, FORMAT), sum_of_squares(squares, FORMAT)
+            # Squares of others vanish or overflow.
+            sound = (total == total) & ((most == 0) | ((most > 2.0**-40) & (most < 2.0**50)))
             if sound:
                 there = cols if WALK.flat else rows * cols
                 store_statistics(record, most, total, there - count_fields(others, BITS), 0, 0)
