@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bridge_plugins.audit.causes.cause import Cause
 from bridge_plugins.audit.causes.lookup import bits, look_up, owners
 from bridge_plugins.audit.causes.moves import moves
+from bridge_plugins.audit.causes.one_word import one_word
 from bridge_plugins.audit.causes.powers import powers
 from bridge_plugins.audit.causes.wording import kinds, tensors, where
 from bridge_plugins.audit.record import Record
@@ -56,6 +57,7 @@ def diagnose(
         from bridge_plugins.audit.causes.inside import all as inside  # torch, where tensors are at hand
 
         take(inside.explain(left, reference, found or _none, expected or _none, adapters or _none))
+    take(one_word(left, reference))
     take(_unknown(left, candidates.keys()))
     return causes
 

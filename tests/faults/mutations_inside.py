@@ -97,7 +97,7 @@ def one_bit(draw: Draw, tensor: Tensor) -> Made:
         flat[at] ^= torch.tensor(1, dtype=torch.int64).bitwise_left_shift(bit).to(integers)
         return out
 
-    return change, f"bit {bit} of element {at} flipped", r"\b1 of [0-9,]+ elements"
+    return change, f"bit {bit} of element {at} flipped", r"\b1 of [0-9,]+ elements|differs in 4 bytes alone"
 
 
 def negated(draw: Draw, tensor: Tensor) -> Made:
@@ -125,8 +125,23 @@ def nan(draw: Draw, tensor: Tensor) -> Made:
 
 
 def scaled(draw: Draw, _: Tensor) -> Made:
-    factor = draw.draw(st.sampled_from([0.5, 2.0, -1.0, 0.125, 4096.0]))
+    factor = draw.draw(st.sampled_from([0.5, 2.0, -1.0, 0.125, 4096.0, 1.5, -0.3, 45.25]))
     return (lambda t: t * factor), f"times {factor}", "the reference times|the other sign"
+
+
+def adapter(draw: Draw, tensor: Tensor) -> Made:
+    rank, seed = draw.draw(st.integers(1, 4)), draw.draw(st.integers(0, 9))
+    assume(min(tensor.shape) >= 4 * rank)
+
+    def change(t: Tensor) -> Tensor:
+        chance = torch.Generator().manual_seed(seed)
+        b, a = (
+            torch.randn(t.shape[0], rank, generator=chance),
+            torch.randn(rank, t.shape[1], generator=chance),
+        )
+        return (t.float() + 0.1 * b @ a).to(t.dtype)
+
+    return change, f"an adapter of rank {rank} merged", r"by a matrix of rank \d+, as an adapter is"
 
 
 def noise(draw: Draw, _: Tensor) -> Made:
@@ -238,6 +253,7 @@ INSIDE = (
     operator("zeros", zeroed, anything),
     operator("NaN", nan, anything),
     operator("scaled", scaled, anything),
+    operator("an adapter merged", adapter, matrix),
     operator("other weights", noise, anything),
     operator("norm plus one", plus_one, is_norm),
     operator("cast", cast, anything),

@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 import torch
 from hypothesis import assume
 from hypothesis import strategies as st
+from torch import Tensor
 
 from bridge_plugins.audit.place import place_of
 from tests.faults.mutations import Draw, Item, Mutation, Operator, numbers, replaced
 from tests.faults.mutations_recording import Recorded
+from tests.stacks.models import HEADS
 
 _LAYER = re.compile(r"(?<=\.layers\.)\d+(?=\.)")
 _EXPERT = re.compile(r"(?<=\.experts\.)\d+(?=\.)")
@@ -122,6 +124,53 @@ def swap_kinds(one: str, other: str) -> Callable[[Draw, Recorded], Mutation]:
     return make
 
 
+def cut_gate_and_up(draw: Draw, recorded: Recorded) -> Mutation:
+    """What the trainer keeps as one is cut as if every shard, or the whole, were the other."""
+    hit = _joined(draw, recorded, "gate_proj", "up_proj")
+    shards, whole = draw.draw(st.sampled_from([2, 4])), draw.draw(st.booleans())
+    changes: dict[str, Tensor] = {}
+    for names in hit:
+        gate, up = (recorded.tensors[name] for name in names)
+        if whole:
+            parts = torch.cat(
+                [torch.cat(pair) for pair in zip(gate.chunk(shards), up.chunk(shards), strict=True)]
+            ).chunk(2)
+        else:
+            halves = [shard.chunk(2) for shard in torch.cat([gate, up]).chunk(shards)]
+            parts = torch.cat([one for one, _ in halves]), torch.cat([other for _, other in halves])
+        changes.update(zip(names, parts, strict=True))
+    how = "the glued shards" if whole else "shards of the whole"
+    said = f"gate_proj and up_proj are (the halves of|glued from the halves of) {shards} TP shards"
+    return Mutation(
+        f"gate and up cut from {shards} {how} in {len(hit)} places", replaced(recorded, changes), said
+    )
+
+
+def cut_in_slabs(draw: Draw, recorded: Recorded) -> Mutation:
+    """q, k and v lie by group, and are cut as if all q came first."""
+    hit = _joined(draw, recorded, "q_proj", "k_proj", "v_proj")
+    changes: dict[str, Tensor] = {}
+    for names in hit:
+        parts = [recorded.tensors[name] for name in names]
+        groups = len(parts[1]) // HEADS["head_dim"]
+        assume(groups > 1)
+        glued = torch.cat(
+            [torch.cat(group) for group in zip(*(part.chunk(groups) for part in parts), strict=True)]
+        )
+        changes.update(zip(names, glued.split([len(part) for part in parts]), strict=True))
+    said = "q_proj, k_proj and v_proj are cut as all q, all k, all v from a projection that lies by group"
+    return Mutation(f"q, k and v cut in slabs in {len(hit)} places", replaced(recorded, changes), said)
+
+
+def _joined(draw: Draw, recorded: Recorded, *words: str) -> list[tuple[str, ...]]:
+    """The tensors of one projection that the trainer keeps as one, or of all such."""
+    first = [name for name in recorded.tensors if f".{words[0]}.weight" in name]
+    every = [tuple(name.replace(words[0], word) for word in words) for name in first]
+    every = [names for names in every if all(name in recorded.tensors for name in names)]
+    assume(every)
+    return draw.draw(st.sampled_from([every, *([names] for names in every)]))
+
+
 def drop(draw: Draw, recorded: Recorded) -> Mutation:
     names = sorted(recorded.tensors)
     name = draw.draw(st.sampled_from(names))
@@ -180,7 +229,11 @@ def stale(draw: Draw, recorded: Recorded) -> Mutation:
     layer = [n for n in names if place_of(n).layer == place_of(name).layer]
     hit = draw.draw(st.sampled_from([[name], layer, names]))
     items = replaced(recorded, {n: recorded.before[n] for n in hit})
-    return Mutation(f"{len(hit)} tensors of the version before, {name} one of them", items, "as in version 1")
+    return Mutation(
+        f"{len(hit)} tensors of the version before, {name} one of them",
+        items,
+        "as in version 1|still serves version 1",
+    )
 
 
 def shuffled(draw: Draw, recorded: Recorded) -> Mutation:
@@ -223,6 +276,8 @@ MOVES: Mapping[str, Callable[[Draw, Recorded], Mutation]] = {
     "experts in another order": permute_experts,
     "gate and up": swap_kinds("gate_proj", "up_proj"),
     "k and v": swap_kinds("k_proj", "v_proj"),
+    "gate and up cut at the wrong rows": cut_gate_and_up,
+    "q, k and v cut at the wrong rows": cut_in_slabs,
     "dropped": drop,
     "duplicated": duplicate,
     "unexpected": unexpected,

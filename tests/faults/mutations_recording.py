@@ -50,7 +50,7 @@ class Recorded:
     def expected(self) -> Expected:
         """The version as a checkpoint that was just loaded."""
         sources = {name: Source(name, tuple(t.shape), _dtype(t)) for name, t in self.tensors.items()}
-        return Expected("the checkpoint", sources, self.summary.records)
+        return Expected("the checkpoint", sources, self.summary.records, tensor=self.tensors.get)
 
     @cache  # noqa: B019 (as long as the tests run)
     def cast(self, dtype: torch.dtype) -> Recorded:

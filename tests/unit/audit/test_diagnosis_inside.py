@@ -360,3 +360,56 @@ def test_one_wrong_bit_and_rows_are_not_said_to_be_cut_wrongly() -> None:
         tensor.view(torch.int16)[3, 5] ^= 1
     [said] = told(right, wrong, "wrong", "right")
     assert said == "layers 0-1: 4 tensors (gate_proj, up_proj) are unlike every tensor of the reference"
+
+
+def adapter(rank: int, size: float) -> Tensor:
+    """What merging an adapter of this rank adds to a matrix of 64 x 96."""
+    torch.manual_seed(rank)
+    return size * torch.randn(64, rank) @ torch.randn(rank, 96)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("size", [0.5, -0.5, 10.0])
+def test_a_difference_of_low_rank_is_told_with_both_sides_at_hand(dtype: torch.dtype, size: float) -> None:
+    def merged(tensor: Tensor) -> Tensor:
+        return (tensor.float() + adapter(4, size)).to(dtype)
+
+    right = matrix(64, 96).to(dtype)
+    said = "o_proj differs from the reference by a matrix of rank 4, as an adapter is"
+    assert one("o_proj", right, merged, "wrong", "right") == said
+    assert one("o_proj", right, merged, "right").endswith("unlike every tensor of the reference")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda t: (t.float() + adapter(32, 0.5)).bfloat16(),
+        lambda t: (t.float() + 0.003 * adapter(1, 1.0)).bfloat16(),
+        lambda t: (t.float() * (1 + 0.1 * torch.rand(t.shape))).bfloat16(),
+        lambda t: torch.cat([t[:12] * 3 + 1, t[12:]]),
+        lambda t: t[[*range(1, 12), 0, *range(12, 64)]],
+    ],
+    ids=["of high rank", "as small as roundings", "noise", "other rows", "rows in another order"],
+)
+def test_what_may_be_anything_is_not_called_an_adapter(fault: Callable[[Tensor], Tensor]) -> None:
+    said = one("o_proj", matrix(64, 96), fault, "wrong", "right")
+    assert said.endswith("unlike every tensor of the reference")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize(("factor", "said"), [(1.5, "1.5"), (45.25, "45.25"), (-0.3, "-0.3")])
+def test_any_factor_is_told_with_both_sides_at_hand(dtype: torch.dtype, factor: float, said: str) -> None:
+    def times(tensor: Tensor) -> Tensor:
+        return (tensor.float() * factor).to(dtype)
+
+    told_of = one("o_proj", matrix(32, 48).to(dtype), times, "wrong", "right")
+    assert told_of.startswith(f"o_proj is the reference times {said[:3]}")
+
+
+def test_a_factor_that_some_elements_escape_is_none() -> None:
+    def fault(tensor: Tensor) -> Tensor:
+        out = tensor * 1.5
+        out[3] = tensor[3]
+        return out
+
+    assert "times" not in one("o_proj", matrix(32, 48), fault, "wrong", "right")

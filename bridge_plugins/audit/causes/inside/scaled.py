@@ -1,16 +1,21 @@
-"""Every element is the reference's times one power of two: a factor that was applied once too often, or not."""
+"""Every element is the reference's times one number: a factor that was applied once too often, or not."""
 
 from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 from bridge_plugins.audit.causes.inside.case import Case, View
+from bridge_plugins.fingerprint.formats import named
 
 
 def explain(case: Case) -> str | None:
-    """``o_proj is the reference times 0.5``. The norms of both say which power of two it could be."""
+    """``o_proj is the reference times 0.5``. The norms of both say which power of two it could be.
+
+    With both tensors at hand it may be another number, if each element is its product to within one rounding.
+    """
     floats = case.right.dtype.startswith(("float", "bfloat"))
     if not case.same_kind or not floats or not (case.wrong.norm and case.right.norm):
         return None
@@ -19,7 +24,23 @@ def explain(case: Case) -> str | None:
     for factor in factors:
         if case.makes_wrong(_times(factor)) or case.makes_right(_times(1 / factor)):
             return f"{case.word} is the reference times {factor:g}"
+    if case.wrong_tensor is not None and case.right_tensor is not None:
+        return _by_any(case, case.wrong_tensor.double(), case.right_tensor.double())
     return None
+
+
+def _by_any(case: Case, found: Tensor, should: Tensor) -> str | None:
+    factor = float((found * should).sum() / should.square().sum())
+    of = torch.finfo(named(case.right.dtype).dtype)
+    rounding = of.eps
+    # Below the smallest normal number roundings are of one size.
+    exact = bool(((found - factor * should).abs() <= rounding * found.abs().clamp(min=of.tiny)).all())
+    # A factor so close to one that roundings swallow it would explain anything.
+    return (
+        f"{case.word} is the reference times {factor:.4g}"
+        if exact and abs(factor - 1) > 8 * rounding
+        else None
+    )
 
 
 def _times(factor: float) -> View:
