@@ -35,7 +35,8 @@ class Judged:
     causes: Sequence[Cause] | None = None
 
 
-UNKNOWN = "unlike every tensor of the reference|like several others of the reference"
+#: Said where one side alone is at hand: the cause is unknown, or the fault so small that its place is all there is.
+UNKNOWN = "unlike every tensor of the reference|like several others of the reference|differs in 4 bytes alone"
 
 #: Rules that may say more of a fault that others name, in their own terms.
 BESIDE = frozenset({"COV", "PAIR", "STATS", "DELTA"})
