@@ -96,8 +96,7 @@ def _hold_wide(chunks: list[Any]) -> list[Any]:
     from megatron.core.transformer.moe.router import TopKRouter
 
     routers = [module for chunk in chunks for module in chunk.modules() if isinstance(module, TopKRouter)]
-    assert routers
-    for router in routers:
+    for router in routers:  # none on a stage of dense layers
         router.weight.data = router.weight.data.float()
         router._keep_in_float32_parameter_names = ("weight",)
     return chunks
