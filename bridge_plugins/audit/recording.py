@@ -89,9 +89,8 @@ class Recording:
         names, slices = zip(*named, strict=True)
         try:
             table = self._fingerprints.add_flat(buffer, slices)
-        except (
-            Exception
-        ):  # something among them that no kernel takes, say: what goes wrong is said of it alone
+        except Exception as error:  # something among them that no kernel takes: it is said of that one alone
+            logger.info("a bucket's tensors are read one by one: %s: %s", type(error).__name__, error)
             data = buffer.view(torch.uint8)
             for name, (start, shape, dtype) in named:
                 end = start + prod(shape) * dtype.itemsize
