@@ -104,6 +104,8 @@ def odd(report: Report, ceiling: float) -> None:
     square = source.view(32768, 32768)
     cases = {
         "bfloat16, rows of 16384 words": square,
+        "bfloat16, rows of 64 words": source.view(-1, 128),
+        "bfloat16, rows of 8 words (LoRA of rank 16)": source.view(-1, 16),
         "bfloat16, rows of 4 words": source.view(-1, 8),
         "bfloat16, rows of 2 words (conv1d)": source.view(-1, 1, 4),
         "uint8, rows of 4 words (MXFP4 blocks)": source.view(torch.uint8).view(-1, 16),
@@ -111,6 +113,7 @@ def odd(report: Report, ceiling: float) -> None:
         "float32": source.view(torch.uint8).view(-1)[: 1 << 30].to(torch.float32).view(16384, -1)[:, :32768],
         "float16": square.to(torch.float16),
         "float8_e4m3fn": torch.cat([square, square], 1).to(torch.float8_e4m3fn),
+        "int8": source.view(torch.int8).view(32768, -1),
         "bfloat16, a TP half of the columns": square[:, :16384],
         "bfloat16, transposed store": square.t(),
         "bfloat16, rows of an odd length": source[: 32768 * 32767].view(32768, 32767),

@@ -13,8 +13,9 @@ from bridge_plugins.fingerprint.part import resolve
 from bridge_plugins.fingerprint.reference import fingerprint_reference
 
 DEVICE = "cuda"
-# One for each walk of a kernel. Each dtype compiles about 25; the other dtypes are tested in Triton's interpreter.
-DTYPES = (torch.bfloat16, torch.float32, torch.float8_e4m3fn)
+# One for each loop of the fast statistics: those of 8 bits use instructions that Triton's interpreter doesn't have.
+# Each dtype compiles about 25 kernels; the other dtypes are tested in the interpreter.
+DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float8_e4m3fn, torch.int8, torch.uint8)
 SHAPES = (
     (),
     (5000,),
@@ -31,7 +32,7 @@ SHAPES = (
 
 
 def agreement(report: Report) -> None:
-    """Dtypes in many shapes and strides, at rest, on the stream twice, and on a thread's own stream."""
+    """Dtypes in many shapes and strides, at rest, on the stream twice, and on a thread's own stream; and a large one."""
     table = report.table("Agreement with the definition in plain torch, on the GPU")
     parts = [Part(tensor) for dtype in DTYPES for tensor in _tensors(dtype)]
     parts += [Part(torch.randn(64, 33, device=DEVICE), as_dtype=torch.bfloat16)]
@@ -39,6 +40,10 @@ def agreement(report: Report) -> None:
     made = FingerprintTable(parts)
     found = made.run([part.tensor for part in parts]).read()
     table.add("at rest", _equal(found, expected), "equal", None, f"of {len(parts):,}")
+    large = _large()
+    found = FingerprintTable([large]).run([large.tensor]).read()
+    table.add("600 MiB of 8-bit floats", _equal(found, [_by_definition(large)]), "equal", None, "of 1")
+    del large
     recorder = FingerprintStream()
     for what in ("on a stream", "on a stream, kinds seen before"):
         _add(recorder, parts)
@@ -63,8 +68,15 @@ def _add(recorder: FingerprintStream, parts: list[Part]) -> None:
         recorder.add(part.tensor, at=part.box, as_dtype=part.as_dtype)
 
 
+def _large() -> Part:
+    """The highest tiles, all filled: no element but one is zero."""
+    ones = torch.full((9600, 65536), 0.5, device=DEVICE).to(torch.float8_e4m3fn)
+    ones[5, 7] = 0
+    return Part(ones)
+
+
 def _tensors(dtype: torch.dtype) -> list[Tensor]:
-    """Random bits: NaN and Inf too."""
+    """Random bits, NaN and Inf too; and weights as they mostly are."""
     generator = torch.Generator(DEVICE).manual_seed(0)
     out = []
     for shape in SHAPES:
@@ -72,6 +84,10 @@ def _tensors(dtype: torch.dtype) -> list[Tensor]:
         raw = torch.randint(0, 256, size, dtype=torch.uint8, device=DEVICE, generator=generator)
         out.append(raw.view(dtype).reshape(shape))
     many, stacked = out[-1], out[-2]
+    for shape in SHAPES[-7:]:
+        values = torch.randn(shape, device=DEVICE, generator=generator)
+        values[::3] = 0
+        out.append(values.to(dtype) if dtype.is_floating_point else (20 * values).to(torch.int8).view(dtype))
     return [*out, many.t(), many[::2, ::3], many[3:], stacked.transpose(0, 1), stacked[2].t()]
 
 
