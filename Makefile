@@ -45,6 +45,7 @@ docs: setup
 
 bench: setup
 	$(PYTHON_IN) -m benchmarks.fingerprint
+	$(PYTHON_IN) -m benchmarks.audit
 	$(PYTHON_IN) -m benchmarks.readback
 	$(PYTHON_IN) -m benchmarks.summary
 
