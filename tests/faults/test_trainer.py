@@ -39,24 +39,64 @@ def test_a_copy_on_another_stage_that_drifts_apart(
         named(said["drifted"])
 
 
-@pytest.mark.fault(90, place="shard", rule="HASH", named="layers 0-3: 4 tensors (o_proj) are unlike")
-def test_a_base_without_the_adapters_start(ranks: Ranks, checkpoint: Checkpoint, named: Named) -> None:
+@pytest.fixture(scope="module")
+def written_back(ranks: Ranks, checkpoint: Checkpoint) -> Any:
     [said] = ranks("tests.faults.adapters:written_back", checkpoint=str(checkpoint("qwen3")))
-    assert said["clean"] == []
-    named(said["written back"])
+    return said
 
 
-@pytest.mark.fault(93, place="merge", rule="HASH", named="layers 0-3: 4 tensors (o_proj) are unlike")
-def test_a_merge_that_no_sum_tells_from_a_right_one(
-    ranks: Ranks, checkpoint: Checkpoint, named: Named
+@pytest.fixture(scope="module")
+def merged(ranks: Ranks, checkpoint: Checkpoint) -> Any:
+    # Square, so that rows of the output projection can change places.
+    [said] = ranks("tests.faults.adapters:merged", checkpoint=str(checkpoint("qwen3", num_attention_heads=4)))
+    return said
+
+
+UNLIKE = "layers 0-3: 4 tensors (o_proj) are unlike"
+AS_AN_ADAPTER = "differs from the reference by a matrix of rank 4, as an adapter is"
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        pytest.param(
+            "at hand",
+            marks=pytest.mark.fault(
+                90,
+                place="shard",
+                rule="diff",
+                named=f"layers 0-3: base_layer {AS_AN_ADAPTER}",
+            ),
+        ),
+        pytest.param("wrong", marks=pytest.mark.fault(90, place="shard", rule="HASH", named=UNLIKE)),
+    ],
+)
+def test_a_base_without_the_adapters_start(
+    written_back: dict[str, list[str]], named: Named, who: str
 ) -> None:
-    square = checkpoint(
-        "qwen3", num_attention_heads=4
-    )  # so that rows of the output projection can change places
-    [said] = ranks("tests.faults.adapters:merged", checkpoint=str(square))
-    assert said["clean"] == []
-    assert said["sums"] < 0.5
-    named(said["wrong"])
+    assert written_back["clean"] == []
+    named(written_back[who])
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        pytest.param(
+            "at hand",
+            marks=pytest.mark.fault(
+                93,
+                place="merge",
+                rule="diff",
+                named=f"layers 0-3: o_proj {AS_AN_ADAPTER}",
+            ),
+        ),
+        pytest.param("wrong", marks=pytest.mark.fault(93, place="merge", rule="HASH", named=UNLIKE)),
+    ],
+)
+def test_a_merge_that_no_sum_tells_from_a_right_one(merged: dict[str, Any], named: Named, who: str) -> None:
+    assert merged["clean"] == []
+    assert merged["sums"] < 0.5
+    named(merged[who])
 
 
 @pytest.mark.fault(41, place="save", rule="COV", named="model.layers: layers 3 of 4 never came")
