@@ -69,6 +69,9 @@ def page(report: Report, faults: dict[int, Fault]) -> str:
         "",
         totals(report, faults),
         "",
+        "The kinds behind the rows are generated, too: `make test-ci` tries a few mutations of real exports, `make fuzz`",
+        "many, wherever they can hit: the first export, one after a step, what the transport is handed, the engine, files.",
+        "",
         "| # | source | symptom | can be caught | injected in | rule | outcome | what was said | s |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
