@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,7 @@ from bridge_plugins.audit.causes.wording import numbered
 from bridge_plugins.fingerprint.coverage import rows_and_cols
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_PIECE = 1 << 20  #: elements
 _FEW = 8  #: of so many elements one is wrong at most, where all that is known of them is that they differ
 
 
@@ -21,46 +24,78 @@ def explain(case: Case) -> str | None:
     found, should = case.wrong_tensor, case.right_tensor
     if found is None or should is None or not case.same_kind or not case.right.shape:
         return None
-    apart = _bits(found) ^ _bits(should)
-    differ = apart != 0
-    count = int(differ.sum())
-    if not count:
+    wrong = _Wrong()
+    width = rows_and_cols(should.shape).cols
+    one, other = found.flatten(), should.flatten()
+    for at in range(0, len(one), _PIECE):
+        wrong.take(one[at : at + _PIECE], other[at : at + _PIECE], at, width)
+        if not wrong.of_one_kind and wrong.count * _FEW > case.right.elements:
+            return None
+    if not wrong.count:
         return None
-    happened = _happened(found[differ], apart[differ], one=count == 1)
-    if happened is None and count * _FEW > case.right.elements:
-        return None
-    said = (
-        f"{count:,} of {case.right.elements:,} elements of {case.word} {happened or _differ(apart[differ])}"
-    )
-    return said if count == case.right.elements else f"{said} ({_where(differ)})"
+    said = f"{wrong.count:,} of {case.right.elements:,} elements of {case.word} {wrong.happened}"
+    return said if wrong.count == case.right.elements else f"{said} ({wrong.where(case.right.shape)})"
 
 
-def _happened(found: Tensor, apart: Tensor, *, one: bool) -> str | None:
-    """What became of the elements that are wrong, if one thing became of all."""
-    floats = found.is_floating_point()
-    if floats and bool((apart == torch.iinfo(apart.dtype).min).all()):
-        return "has the other sign" if one else "have the other sign"
-    if bool((found == 0).all()):
-        return "is zero" if one else "are zero"
-    if floats and not bool(found.isfinite().any()):
-        return "is NaN or infinite" if one else "are NaN or infinite"
-    return None
+@dataclass
+class _Wrong:
+    """The elements that differ, as they come, some megabytes at a time."""
 
+    count: int = 0
+    negated: bool = True
+    zero: bool = True
+    infinite: bool = True
+    apart: int = 0  #: the bits in which the last one differs
+    rows: tuple[int, int] = (0, 0)  #: first and last
+    cols: tuple[int, int] = (0, 0)
 
-def _differ(apart: Tensor) -> str:
-    if len(apart) > 1:
-        return "differ"
-    bits = int(apart[0]) & ((1 << 8 * apart.element_size()) - 1)
-    return f"differs in bit {bits.bit_length() - 1}" if bits.bit_count() == 1 else "differs"
+    @property
+    def of_one_kind(self) -> bool:
+        """One thing became of all of them."""
+        return self.negated or self.zero or self.infinite
 
+    def take(self, found: Tensor, should: Tensor, start: int, width: int) -> None:
+        apart = _bits(found) ^ _bits(should)
+        at = apart.nonzero().flatten()
+        if not len(at):
+            return
+        values, apart = found[at], apart[at]
+        floats = found.is_floating_point()
+        self.negated &= floats and bool((apart == torch.iinfo(apart.dtype).min).all())
+        self.zero &= bool((values == 0).all())
+        self.infinite &= floats and not bool(values.isfinite().any())
+        self.apart = int(apart[-1]) & ((1 << 8 * apart.element_size()) - 1)
+        at = at + start
+        self.rows = self._wider(self.rows, at // width)
+        self.cols = self._wider(self.cols, at % width)
+        self.count += len(at)
 
-def _where(differ: Tensor) -> str:
-    """The smallest rectangle that holds them, of the tensor seen as rows × last dimension."""
-    seen = differ.reshape(rows_and_cols(differ.shape))
-    rows, cols = (seen.any(dim=1 - axis).nonzero().flatten().tolist() for axis in (0, 1))
-    columns = numbered("column", range(cols[0], cols[-1] + 1))
-    return columns if differ.dim() == 1 else f"{numbered('row', range(rows[0], rows[-1] + 1))}, {columns}"
+    def _wider(self, known: tuple[int, int], at: Tensor) -> tuple[int, int]:
+        first, last = int(at.min()), int(at.max())
+        return (min(known[0], first), max(known[1], last)) if self.count else (first, last)
+
+    @property
+    def happened(self) -> str:
+        one = self.count == 1
+        if self.negated:
+            return "has the other sign" if one else "have the other sign"
+        if self.zero:
+            return "is zero" if one else "are zero"
+        if self.infinite:
+            return "is NaN or infinite" if one else "are NaN or infinite"
+        if not one:
+            return "differ"
+        return f"differs in bit {self.apart.bit_length() - 1}" if self.apart.bit_count() == 1 else "differs"
+
+    def where(self, shape: tuple[int, ...]) -> str:
+        """The smallest rectangle that holds them, of the tensor seen as rows × last dimension."""
+        columns = numbered("column", range(self.cols[0], self.cols[1] + 1))
+        return (
+            columns
+            if len(shape) == 1
+            else f"{numbered('row', range(self.rows[0], self.rows[1] + 1))}, {columns}"
+        )
 
 
 def _bits(tensor: Tensor) -> Tensor:
-    return tensor.contiguous().view(_INTEGERS[tensor.element_size()])
+    return tensor.view(_INTEGERS[tensor.element_size()])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from bridge_plugins.audit.causes.inside.case import Case, View
 from bridge_plugins.fingerprint.formats import named
+
+_PIECE = 1 << 20  #: elements
 
 
 def explain(case: Case) -> str | None:
@@ -25,22 +28,34 @@ def explain(case: Case) -> str | None:
         if case.makes_wrong(_times(factor)) or case.makes_right(_times(1 / factor)):
             return f"{case.word} is the reference times {factor:g}"
     if case.wrong_tensor is not None and case.right_tensor is not None:
-        return _by_any(case, case.wrong_tensor.double(), case.right_tensor.double())
+        return _by_any(case, case.wrong_tensor, case.right_tensor)
     return None
 
 
 def _by_any(case: Case, found: Tensor, should: Tensor) -> str | None:
-    factor = float((found * should).sum() / should.square().sum())
+    products = squares = 0.0
+    for one, other in _pieces(found, should):
+        products += float((one * other).sum())
+        squares += float(other.square().sum())
+    factor = products / squares if squares else 1.0
     of = torch.finfo(named(case.right.dtype).dtype)
     rounding = of.eps
-    # Below the smallest normal number roundings are of one size.
-    exact = bool(((found - factor * should).abs() <= rounding * found.abs().clamp(min=of.tiny)).all())
     # A factor so close to one that roundings swallow it would explain anything.
-    return (
-        f"{case.word} is the reference times {factor:.4g}"
-        if exact and abs(factor - 1) > 8 * rounding
-        else None
+    if not abs(factor - 1) > 8 * rounding:
+        return None
+    # Below the smallest normal number roundings are of one size.
+    exact = all(
+        bool(((one - factor * other).abs() <= rounding * one.abs().clamp(min=of.tiny)).all())
+        for one, other in _pieces(found, should)
     )
+    return f"{case.word} is the reference times {factor:.4g}" if exact else None
+
+
+def _pieces(found: Tensor, should: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Both in double, some megabytes at a time: an embedding would take ten times its size."""
+    one, other = found.flatten(), should.flatten()
+    for at in range(0, len(one), _PIECE):
+        yield one[at : at + _PIECE].double(), other[at : at + _PIECE].double()
 
 
 def _times(factor: float) -> View:
