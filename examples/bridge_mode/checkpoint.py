@@ -26,7 +26,7 @@ _SIZES = {
     "num_hidden_layers": 4,
     "num_attention_heads": 8,
     "num_key_value_heads": 4,
-    "head_dim": 32,
+    "head_dim": 64,  # of the sizes that the engine has a kernel for on a GPU
     "max_position_embeddings": 512,
     "tie_word_embeddings": False,
     "bos_token_id": 0,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import wrapt
 from torch import Tensor
 
 from bridge_plugins.audit import Expected, WeightAudit
@@ -23,9 +26,26 @@ from bridge_plugins.plugins import manager
 from tests.integration.conftest import Serve
 from tests.integration.weights import version
 
+
+class Connecting(wrapt.ObjectProxy):  # type: ignore[misc]
+    """A group of gloo that connects as NCCL does: a broadcast returns once the other side takes part."""
+
+    def broadcast(self, tensor: Tensor, root: int) -> Any:
+        work = self.__wrapped__.broadcast(tensor, root)
+        work.wait(timedelta(seconds=60))
+        return work
+
+
+class ConnectingLate(FromDistributed):
+    def _join(self, engine: Engine) -> Any:
+        joined = super()._join(engine)
+        return dataclasses.replace(joined, group=Connecting(joined.group))
+
+
 TRANSPORTS: dict[str, Callable[[Path], Transport]] = {
     "tensor": lambda _: FromTensor(),
     "distributed": lambda _: FromDistributed(timeout=60),
+    "distributed, connecting late": lambda _: ConnectingLate(timeout=60),
     "disk": lambda folder: FromDisk(folder),
 }
 

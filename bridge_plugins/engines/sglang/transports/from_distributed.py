@@ -7,8 +7,8 @@ import datetime as dt
 import socket
 import threading
 import uuid
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,12 +86,13 @@ class FromDistributed(WeightUpdate):
     def load(self, engine: Engine, packed: Flat) -> None:
         joined = self._groups[engine.url]
         try:
-            # Started first and waited for last: the engine takes part in it before it answers.
-            broadcast = joined.group.broadcast(packed.bytes, 0)
+            # Each waits for the other: the engine takes part in it before it answers, and NCCL, which connects
+            # within the first broadcast, does not return from that before the engine takes part.
+            broadcast = _beside(lambda: joined.group.broadcast(packed.bytes, 0).wait(self._timeout))
             engine.update_weights_from_distributed(
                 joined.name, packed.names, packed.dtypes, packed.shapes, load_format="flattened_bucket"
             )
-            broadcast.wait(self._timeout)
+            broadcast.result(self._timeout.total_seconds())
         except Exception:
             # A group with half a broadcast in it is no use any more; whoever waits in it runs into its timeout.
             self._groups.pop(engine.url, None)
@@ -134,6 +135,22 @@ class FromDistributed(WeightUpdate):
                 asked.result()
         _world.pg_group_ranks[made] = {rank: rank for rank in range(world)}
         return _Group(engine, name, made)
+
+
+def _beside(act: Callable[[], object]) -> Future[None]:
+    """`act` in a thread of its own, which is left behind if it never ends: NCCL can't be called back from there."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=run, name="broadcast", daemon=True).start()
+    return done
 
 
 def _slices(named_tensors: NamedTensors) -> Iterator[tuple[str, Slice]]:
