@@ -49,18 +49,10 @@ def _quickly(address: Any, size: Any, code: Any, floats: Any, counts: Any) -> An
         vectors.observe_bytes(numba.carray(at, size, np.uint8), floats, counts)
     elif code == s.SIGNED8:
         vectors.observe_bytes(numba.carray(at, size, np.int8), floats, counts)
-    elif code == s.SIGNED16:
-        vectors.observe_integers(numba.carray(at, size // 2, np.int16), floats, counts)
-    elif code == s.UNSIGNED16:
-        vectors.observe_integers(numba.carray(at, size // 2, np.uint16), floats, counts)
     elif code == s.SIGNED32:
         vectors.observe_integers(numba.carray(at, size // 4, np.int32), floats, counts)
-    elif code == s.UNSIGNED32:
-        vectors.observe_integers(words, floats, counts)
     elif code == s.SIGNED64:
         vectors.observe_integers(numba.carray(at, size // 8, np.int64), floats, counts)
-    elif code == s.UNSIGNED64:
-        vectors.observe_integers(numba.carray(at, size // 8, np.uint64), floats, counts)
     else:
         return False
     return True
