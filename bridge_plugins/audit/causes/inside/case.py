@@ -12,6 +12,9 @@ from bridge_plugins.audit.causes.wording import leaf
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
 from bridge_plugins.fingerprint import fingerprint
+from bridge_plugins.fingerprint.coverage import rows_and_cols
+
+_PIECE = 1 << 20  #: elements
 
 Lanes = tuple[int, int]
 View = Callable[[Tensor], Tensor]
@@ -62,6 +65,21 @@ class Case:
     def makes_wrong(self, view: View) -> bool:
         """Whether `view` of the right tensor is the wrong one."""
         return _is(self.right_tensor, view, self.wrong)
+
+    def changes_to_wrong(self, view: View) -> bool:
+        """As `makes_wrong` for a view that changes elements and leaves them in their place: some megabytes at a time."""
+        if self.right_tensor is None or self.right.shape != self.wrong.shape:
+            return False
+        matrix = self.right_tensor.reshape(rows_and_cols(self.right.shape))
+        step = max(_PIECE // max(matrix.shape[1], 1), 1)
+        found = [0, 0]
+        for row in range(0, len(matrix), step):
+            seen = view(matrix[row : row + step])
+            if str(seen.dtype).removeprefix("torch.") != self.wrong.dtype:
+                return False
+            part = fingerprint(seen, row_offset=row, statistics=False).lanes
+            found = [(one + other) % 2**64 for one, other in zip(found, part, strict=True)]
+        return tuple(found) == self.wrong.lanes
 
 
 def _is(tensor: Tensor | None, view: View, record: Record) -> bool:

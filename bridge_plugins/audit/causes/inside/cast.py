@@ -18,7 +18,7 @@ def explain(case: Case) -> str | None:
         return None
     if found == should:
         return next((_detour(case, narrow) for narrow in _NARROW if _went_through(case, narrow)), None)
-    if case.right_tensor is not None and case.makes_wrong(_to(found.dtype)):
+    if case.right_tensor is not None and case.changes_to_wrong(_to(found.dtype)):
         back = case.right_tensor.to(found.dtype).to(should.dtype)
         lost = int((back != case.right_tensor).sum())
         return f"{case.word} was cast to {found.name}: {_lost(lost, case)}"
@@ -32,7 +32,7 @@ def _went_through(case: Case, narrow: str) -> bool:
     if narrow == case.right.dtype or named(narrow).bits > named(case.right.dtype).bits:
         return False
     wide = named(case.right.dtype).dtype
-    return case.makes_wrong(lambda tensor: tensor.to(named(narrow).dtype).to(wide))
+    return case.changes_to_wrong(lambda tensor: tensor.to(named(narrow).dtype).to(wide))
 
 
 def _detour(case: Case, narrow: str) -> str:
