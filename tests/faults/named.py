@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from tests.faults.report import anywhere
+
 Named = Callable[[Iterable[str]], None]
 
 
@@ -21,7 +23,7 @@ def named(request: pytest.FixtureRequest, record_property: Callable[[str, object
 
     def check(lines: Iterable[str]) -> None:
         said = [line for line in lines if line]
-        right = [line for line in said if line.startswith(rule) and text in line]
+        right = [line for line in said if line.startswith(rule) and text in anywhere(line)]
         record_property("said", (right or said or [""])[0])
         if rule:
             assert right, f"wanted {rule} … {text}, said was {said}"

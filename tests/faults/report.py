@@ -97,11 +97,13 @@ def page(report: Report, faults: dict[int, Fault]) -> str:
 
 def cell(said: str) -> str:
     """A sentence as a table's cell takes it."""
-    said = re.sub(
-        r"(?<![:/\w])/\S*/(?=\S)", "", said
-    )  # checkpoints made for this run, in a folder of this machine
-    said = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:30000", said)  # a free port, another one in every run
-    return f"`{said}`".replace("|", "\\|") if said else ""
+    return f"`{anywhere(said)}`".replace("|", "\\|") if said else ""
+
+
+def anywhere(said: str) -> str:
+    """A sentence as it is on every machine and in every run."""
+    said = re.sub(r"(?<![:/\w])/\S*/(?=\S)", "", said)  # the folder of checkpoints made for this run
+    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:30000", said)  # a free port
 
 
 def totals(report: Report, faults: dict[int, Fault]) -> str:

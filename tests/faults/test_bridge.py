@@ -64,17 +64,20 @@ from tests.stacks.models import NEW_ROPE
         ),
         pytest.param(
             "TP2 ETP2", "experts not gathered", marks=pytest.mark.fault(
-                16, place="merge", rule="SHAPE", named="are [16, 64], the checkpoint has [32, 64]",
+                16, place="merge", rule="SHAPE",
+                named="layers 0-3 experts 0-7: 32 tensors (model.layers.0.mlp.experts.0.gate_proj.weight, …) are [16, 64]",
             ),
         ),
         pytest.param(
             "TP1 ETP2", "experts not gathered", marks=pytest.mark.fault(
-                19, place="merge", rule="SHAPE", named="are [16, 64], the checkpoint has [32, 64]",
+                19, place="merge", rule="SHAPE",
+                named="layers 0-3 experts 0-7: 32 tensors (model.layers.0.mlp.experts.0.gate_proj.weight, …) are [16, 64]",
             ),
         ),
         pytest.param(
             "VL TP2 ETP2", "experts not gathered", marks=[NEW_ROPE, pytest.mark.fault(
-                21, 23, place="merge", rule="SHAPE", named="are [8, 32, 64], the checkpoint has [8, 64, 64]",
+                21, 23, place="merge", rule="SHAPE",
+                named="layers 0-3: 4 tensors (model.language_model.layers.0.mlp.experts.gate_up_proj, …) are [8, 32, 64]",
             )],
         ),
         pytest.param(
@@ -91,12 +94,14 @@ from tests.stacks.models import NEW_ROPE
         ),
         pytest.param(
             "DeepSeek EP2", "no buffers", marks=pytest.mark.fault(
-                36, place="stream", rule="SET", named="layer 1: model.layers.1.mlp.gate.e_score_correction_bias of",
+                36, place="stream", rule="SET",
+                named="layer 1: model.layers.1.mlp.gate.e_score_correction_bias of deepseek_v3-default never came",
             ),
         ),
         pytest.param(
             "DeepSeek EP2", "no weight, no bias", marks=pytest.mark.fault(
-                40, place="stream", rule="SET", named="layer 3: model.layers.3.mlp.gate.e_score_correction_bias of",
+                40, place="stream", rule="SET",
+                named="layer 3: model.layers.3.mlp.gate.e_score_correction_bias of deepseek_v3-default never came",
             ),
         ),
         pytest.param(
@@ -113,7 +118,8 @@ from tests.stacks.models import NEW_ROPE
         ),
         pytest.param(
             "TP2 padded", "a setting", marks=pytest.mark.fault(
-                53, place="shard", rule="SHAPE", named="512 rows of padded vocabulary were left in",
+                53, place="shard", rule="SHAPE",
+                named="model.embed_tokens.weight: is [1024, 64], the checkpoint has [512, 64]: 512 rows of padded",
             ),
         ),
     ],

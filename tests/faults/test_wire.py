@@ -51,10 +51,12 @@ def bucket_in_bfloat16(items: Stream) -> None:
     "transport",
     [
         pytest.param(bucket_without_the_bias, marks=pytest.mark.fault(
-            39, place="bucket", rule="SET", named="layer 1: model.layers.1.mlp.gate.e_score_correction_bias of",
+            39, place="bucket", rule="SET",
+            named="layer 1: model.layers.1.mlp.gate.e_score_correction_bias of deepseek_v3-default never came",
         )),
         pytest.param(bucket_of_padded_rows, marks=pytest.mark.fault(
-            54, place="bucket", rule="SHAPE", named="model.embed_tokens.weight: is [576, 64]",
+            54, place="bucket", rule="SHAPE",
+            named="model.embed_tokens.weight: is [576, 64], the checkpoint has [512, 64]: 64 rows of padded vocabulary",
         )),
         pytest.param(small_buckets, marks=pytest.mark.fault(
             80, place="bucket", rule="PAIR", named="layer 0: q_a_proj and kv_a_proj_with_mqa are sent in two buckets",
@@ -68,7 +70,10 @@ def test_a_bucket_is_not_what_was_yielded(
 
 
 @pytest.mark.fault(
-    57, place="transport", rule="DTYPE", named="layers 0-3: 4 tensors (model.layers.0.mlp.gate.weight, …)"
+    57,
+    place="transport",
+    rule="DTYPE",
+    named="layers 0-3: 4 tensors (model.layers.0.mlp.gate.weight, …) are bfloat16, are declared as float32",
 )
 def test_a_router_that_was_trained_wide_is_sent_narrow(
     recorded: Recorded, expected: Callable[[str], Expected], named: Named
@@ -111,10 +116,12 @@ def without_scales(stream: Stream) -> Stream:
     "change",
     [
         pytest.param(packed_for_another_engine, marks=pytest.mark.fault(
-            61, place="quantiser", rule="DTYPE", named="are int32, the checkpoint has float32",
+            61, place="quantiser", rule="DTYPE",
+            named="layers 0-3: 28 tensors (model.layers.0.mlp.gate_proj.weight_scale_inv, …) are int32, the",
         )),
         pytest.param(scales_of_padded_blocks, marks=pytest.mark.fault(
-            61, place="quantiser", rule="SHAPE", named="are [4, 1], the checkpoint has [1, 1]",
+            61, place="quantiser", rule="SHAPE",
+            named="layers 0-3: 4 tensors (model.layers.0.mlp.gate_proj.weight_scale_inv, …) are [4, 1]",
         )),
         pytest.param(without_scales, marks=pytest.mark.fault(
             65, place="quantiser", rule="PAIR",
@@ -138,7 +145,7 @@ def test_no_quantiser_at_all(recorded: Recorded, named: Named) -> None:
     92,
     place="stream",
     rule="SET",
-    named="layer 0: 2 tensors (model.layers.0.mlp.experts.gate_up_proj.lora_A.weight, …)",
+    named="layer 0: 2 tensors (model.layers.0.mlp.experts.gate_up_proj.lora_A.weight, …) are adapters of what",
 )
 def test_adapters_of_stacked_experts(
     recorded: Recorded, expected: Callable[[str], Expected], named: Named
