@@ -33,7 +33,11 @@ def start(run: Run, module: str, settings: msgspec.Struct, world: int, *, quiet:
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world),
         "-m", module, str(file),
     ]  # fmt: skip
-    return run.start("trainer", command, env={"OMP_NUM_THREADS": "1"}, quiet=quiet)
+    # SGLang sets it so in its processes, and NCCL can't connect two that differ in it.
+    cumem = os.environ.get("NCCL_CUMEM_ENABLE", "0")
+    return run.start(
+        "trainer", command, env={"OMP_NUM_THREADS": "1", "NCCL_CUMEM_ENABLE": cumem}, quiet=quiet
+    )
 
 
 def result(

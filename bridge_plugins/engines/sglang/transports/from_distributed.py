@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 import socket
 import threading
 import uuid
@@ -47,7 +48,8 @@ class FromDistributed(WeightUpdate):
     """``/update_weights_from_distributed``: this process is rank 0 of a group with all ranks of one engine.
 
     Each engine has a group of its own: one that dies takes no other along. Groups are kept from push to push.
-    Not for an engine with pipeline stages.
+    Not for an engine with pipeline stages. Over NCCL this process needs ``NCCL_CUMEM_ENABLE=0`` from its start, as SGLang
+    sets it in its own.
 
     Args:
         address: of this machine, as the engines reach it.
@@ -93,11 +95,17 @@ class FromDistributed(WeightUpdate):
                 joined.name, packed.names, packed.dtypes, packed.shapes, load_format="flattened_bucket"
             )
             broadcast.result(self._timeout.total_seconds())
-        except Exception:
+        except Exception as error:
             # A group with half a broadcast in it is no use any more; whoever waits in it runs into its timeout.
             self._groups.pop(engine.url, None)
             with contextlib.suppress(Exception):  # not every backend has it
                 joined.group.abort()
+            if "NCCL error" in str(error):
+                here = os.environ.get("NCCL_CUMEM_ENABLE", "not set")
+                raise EngineError(
+                    f"{error} (NCCL_CUMEM_ENABLE is {here} here; SGLang sets 0 in its processes, and NCCL can't connect "
+                    "two that differ: start the trainer with NCCL_CUMEM_ENABLE=0)"
+                ) from error
             raise
 
     def close(self) -> None:
