@@ -10,6 +10,7 @@ from rich.table import Table
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.rows import Row, place_name, rows
 from bridge_plugins.audit.summary import Summary
+from bridge_plugins.run_against import unknown
 
 _DIGITS = 8  #: of a digest's 32
 _NUMBERS = ("tensors", "params", "bytes", "norm", "absmax")
@@ -78,7 +79,7 @@ def _width(columns: dict[str, list[str]]) -> int:
 
 
 def title(summary: Summary) -> str:
-    """What a summary is of, in one line."""
+    """What a summary is of, in one line; in a second one, that its version of Megatron Bridge is unknown here."""
     header = summary.header
     elements = sum(layer.elements for layer in summary.layers)
     nbytes = sum(layer.nbytes for layer in summary.layers)
@@ -86,7 +87,12 @@ def title(summary: Summary) -> str:
     of = [header.model or "weights"]
     of += [f"version {header.version}"] if header.version else []
     of += [f"stage {header.stage}", header.topology] if header.topology else [f"stage {header.stage}"]
-    return f"{', '.join(of)}: {tensors:,} tensors, {short(elements)} params, {short(nbytes)}B"
+    what = f"{', '.join(of)}: {tensors:,} tensors, {short(elements)} params, {short(nbytes)}B"
+    bridge = header.packages.get("megatron-bridge", "")
+    note = (
+        unknown(bridge) if header.patches and bridge else ""
+    )  # a folder that was read was exported by nobody here
+    return f"{what}\n{note}" if note else what
 
 
 def short(count: int) -> str:

@@ -16,9 +16,7 @@ from bridge_plugins.doctor import environment, frameworks
 from bridge_plugins.doctor.environment import Pin
 from bridge_plugins.doctor.frameworks import Bypass
 from bridge_plugins.patching import State
-
-#: The versions of Megatron Bridge that the patches were run against. For others the probes alone decide.
-RUN_AGAINST = ("0.3.1", "0.4.2", "0.5.1", "0.6.2")
+from bridge_plugins.run_against import unknown
 
 
 class PluginReport(msgspec.Struct, frozen=True):
@@ -102,13 +100,8 @@ def _notes(versions: dict[str, str]) -> list[str]:
     bridge = versions.get(environment.TRAINER)
     if bridge is None:
         return ["megatron-bridge is not installed here: no patch can be judged"]
-    if bridge not in RUN_AGAINST:
-        note = (
-            f"megatron-bridge {bridge} was never run with these patches ({', '.join(RUN_AGAINST)} were), "
-            "so that the probes alone decide"
-        )
-        return [note]
-    return []
+    note = unknown(bridge)
+    return [note] if note else []
 
 
 def _other_environment(here: dict[str, str], there: dict[str, str]) -> list[str]:

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from bridge_plugins.audit import Record, read_summary
 from bridge_plugins.audit.sources import reading
 from bridge_plugins.audit.sources.hf_folder import HfFolder
+from bridge_plugins.audit.summary import Header, summarize
 from bridge_plugins.fingerprint import fingerprint
 from tests.unit.cli.command import audit, save, weights
 
@@ -226,3 +227,19 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
         out, err = running.communicate(timeout=120)
     assert (running.returncode, out, err) == (130, b"", b"")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("bridge", "patches", "said"),
+    [("9.9.0", {"names": "applied"}, True), ("0.6.2", {"names": "applied"}, False), ("9.9.0", {}, False)],
+    ids=["unknown", "known", "a folder that was read"],
+)
+def test_an_unknown_version_of_the_bridge_is_said(
+    tmp_path: Path, bridge: str, patches: dict[str, str], said: bool
+) -> None:
+    header = Header("moe", "TP=1", "1", patches=patches, packages={"megatron-bridge": bridge})
+    record = Record("model.norm.weight", (4,), "bfloat16", (1, 2), 8)
+    summarize(header, [record]).write(tmp_path / "1.json")
+    assert (
+        "megatron-bridge 9.9.0 was never run with these patches" in audit("show", tmp_path / "1.json").out
+    ) == said
