@@ -53,7 +53,7 @@ def test_all_that_an_engine_serves_is_a_source_too(url: str) -> None:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (show.returncode, show.stderr) == (0, "")
-    assert "stage readback: 135 tensors, 1.32 M params, 2.63 MB" in " ".join(show.stdout.split())
+    assert "stage readback: 135 tensors, 1.71 M params, 3.42 MB" in " ".join(show.stdout.split())
     assert diff(url, url).returncode == 0
 
 

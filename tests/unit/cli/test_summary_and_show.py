@@ -220,7 +220,13 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
         tmp_path / "s.json",
     ]
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running,
+        # Where the tests run in the background, an interrupt is ignored, and children inherit that.
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as running,
         (tmp_path / "m" / "zz.safetensors").open("wb"),  # opens when the other side does
     ):
         running.send_signal(signal.SIGINT)
