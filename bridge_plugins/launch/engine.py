@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import sys
 import time
@@ -13,6 +14,10 @@ from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.errors import EngineError, UsageError
 from bridge_plugins.launch.processes import Process, Run
 from bridge_plugins.topology import Topology
+
+# The server binds its port seconds after it was chosen. Meanwhile the system gives ports to the trainer's groups, and
+# those begin at 32768 on Linux.
+_NOT_GIVEN_AWAY = range(20_000, 32_000)
 
 
 class Server:
@@ -78,12 +83,20 @@ def start_server(
 
 
 def _usable_port(port: int) -> int:
+    """`port`, or for 0 a free one that the system gives to nobody."""
+    candidates = [port] if port else random.sample(_NOT_GIVEN_AWAY, 100)
+    for candidate in candidates:
+        if not (why := _taken(candidate)):
+            return candidate
+    raise UsageError(f"port {candidate} can't be used ({why}): choose another, or 0 for a free one")
+
+
+def _taken(port: int) -> str:
+    """Why `port` can't be used; empty if it can."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise UsageError(
-                f"port {port} can't be used ({error.strerror}): choose another, or 0 for a free one"
-            ) from error
-        return int(probe.getsockname()[1])
+            return error.strerror or str(error)
+    return ""
