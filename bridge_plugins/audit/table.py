@@ -89,9 +89,8 @@ def title(summary: Summary) -> str:
     of += [f"stage {header.stage}", header.topology] if header.topology else [f"stage {header.stage}"]
     what = f"{', '.join(of)}: {tensors:,} tensors, {short(elements)} params, {short(nbytes)}B"
     bridge = header.packages.get("megatron-bridge", "")
-    note = (
-        unknown(bridge) if header.patches and bridge else ""
-    )  # a folder that was read was exported by nobody here
+    # A folder that was read has no patches: it was exported by nobody here.
+    note = unknown(bridge) if header.patches and bridge else ""
     return f"{what}\n{note}" if note else what
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor
 
+from bridge_plugins.audit.names import plain
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.wire import LOAD_FORMAT, Bucket
 from bridge_plugins.errors import UsageError
@@ -55,7 +56,7 @@ def add(how: str) -> Callable[[list[Any]], list[Any]] | None:
 def plain_names(stream: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
     """The names that an engine's loader knows: beside adapters the bridge yields ``q_proj.base_layer.weight``."""
     for name, tensor in stream:
-        yield name.replace(".base_layer.", "."), tensor
+        yield plain(name), tensor
 
 
 class ServedAdapter:

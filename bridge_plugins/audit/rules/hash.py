@@ -67,10 +67,7 @@ def _at_hand(expected: Expected) -> Callable[[str], Tensor | None] | None:
         left -= expected.records[name].nbytes
         try:
             return read(name) if read and left >= 0 else None
-        except (
-            OSError,
-            UsageError,
-        ):  # a folder that has gone explains nothing; what is wrong is told all the same
-            return None
+        except (OSError, UsageError):
+            return None  # a folder that has gone explains nothing; what is wrong is told all the same
 
     return tensor if read else None

@@ -89,9 +89,9 @@ class Pairs:
                 )  # fmt: skip
 
     def _buckets(self, last: Summary) -> Iterator[Finding]:
-        names, buckets = last.columns.schema.names, last.columns.bucket
+        came, buckets = last.columns.schema.names, last.columns.bucket
         for (one, other), (these, those) in _sent_as_one(last.columns.schema).items():
-            apart = [names[index] for index in these[buckets[these] != buckets[those]].tolist()]
+            apart = [came[index] for index in these[buckets[these] != buckets[those]].tolist()]
             for layer, names in by_layer(apart).items():
                 yield Finding(
                     self.code, layer, f"{one} and {other} are sent in two buckets ({count(names)})",

@@ -54,14 +54,13 @@ class NameSet:
         unexpected = {
             n for n in unexpected - adapters if not (is_scale(n) and should & set(weights_of_scale(n)))
         }
-        if beside_adapters := {n for n in unexpected if plain(n) in missing}:
-            missing -= set(map(plain, beside_adapters))
-            unexpected -= beside_adapters
+        if wrapped := tuple(sorted(n for n in unexpected if plain(n) in missing)):
+            missing -= set(map(plain, wrapped))
+            unexpected -= set(wrapped)
             yield Finding(
-                self.code, "model", f"{count(tuple(sorted(beside_adapters)))} came as parts of layers with adapters",
-                "an engine's loader skips such names: take '.base_layer' out of them before they are sent",
-                tuple(sorted(beside_adapters)),
-                expected=plain(min(beside_adapters)), found=min(beside_adapters),
+                self.code, "model", f"{count(wrapped)} came as parts of layers with adapters",
+                "an engine's loader skips such names: take '.base_layer' out of them before they are sent", wrapped,
+                expected=plain(wrapped[0]), found=wrapped[0],
             )  # fmt: skip
         if not last.header.partial:
             yield from self._missing(missing, came, expected, context)
