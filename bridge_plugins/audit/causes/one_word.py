@@ -11,19 +11,17 @@ from functools import lru_cache
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bridge_plugins.audit.causes.cause import Cause
+from bridge_plugins.audit.causes.key_arrays import Keys, first_keys
 from bridge_plugins.audit.causes.wording import numbered, where
 from bridge_plugins.audit.record import Record
 from bridge_plugins.fingerprint.formats import named
-from bridge_plugins.fingerprint.keys import COL, GAMMA, LANES, MASK64, MIX_1, MIX_2, ROW, SEEDS
+from bridge_plugins.fingerprint.keys import COL, LANES, MASK64, ROW
 
 _FEW = 8  #: tensors are looked into; where more differ no memory failed
 _LARGEST = 1 << 24  #: words: a second or two
 _ROWS = 1 << 20  #: words at a time
-
-Keys = NDArray[np.uint64]
 
 
 def one_word(wrong: Mapping[str, Record], reference: Mapping[str, Record]) -> Iterator[Cause]:
@@ -64,10 +62,7 @@ def _place(apart: list[int], record: Record) -> str:
 @lru_cache(64)
 def _inverse_keys(lane: int, axis: int, count: int) -> Keys:
     """What undoes a multiplication by each of the first keys, mod 2**64."""
-    z = np.arange(count, dtype=np.uint64) + np.uint64((SEEDS[lane][axis] + GAMMA) & MASK64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
-    key = ((z ^ (z >> np.uint64(31))) >> np.uint64(32)) | np.uint64(1)
+    key = first_keys(lane, axis, count)
     inverse = key.copy()
     for _ in range(5):  # Newton's method doubles the bits that are right: 3 of them to begin with
         inverse *= np.uint64(2) - key * inverse

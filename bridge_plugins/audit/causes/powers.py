@@ -11,11 +11,14 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
 
+import numpy as np
+
 from bridge_plugins.audit.causes.cause import Cause
+from bridge_plugins.audit.causes.key_arrays import first_keys
 from bridge_plugins.audit.causes.wording import kinds, where
 from bridge_plugins.audit.record import Record
 from bridge_plugins.fingerprint.formats import Kind, named
-from bridge_plugins.fingerprint.keys import COL, LANES, MASK64, ROW, key
+from bridge_plugins.fingerprint.keys import COL, LANES, MASK64, ROW
 
 _MOST = 16  #: powers of two up to here, and down to its inverse
 
@@ -45,11 +48,11 @@ def _exponents(dtype: str, shape: tuple[int, ...]) -> dict[tuple[int, ...], int]
     return {tuple((n * one << of.mantissa) & MASK64 for one in ones): n for n in exponents}
 
 
-@lru_cache(64)
 def _rows(lane: int, count: int) -> int:
-    return sum(key(lane, ROW, row) for row in range(count))
+    return int(first_keys(lane, ROW, count).sum())
 
 
-@lru_cache(64)
 def _cols(lane: int, count: int, bits: int) -> int:
-    return sum(key(lane, COL, column * bits // 32) << column * bits % 32 for column in range(count))
+    at = np.arange(count, dtype=np.uint64) * np.uint64(bits)
+    keys = first_keys(lane, COL, -(-count * bits // 32))[at // np.uint64(32)]
+    return int((keys << at % np.uint64(32)).sum())

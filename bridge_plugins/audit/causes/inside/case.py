@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,6 +65,15 @@ class Case:
     def makes_wrong(self, view: View) -> bool:
         """Whether `view` of the right tensor is the wrong one."""
         return _is(self.right_tensor, view, self.wrong)
+
+    def pieces(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Both tensors flat, some megabytes at a time, the wrong one first, and where each piece begins: whole, an
+        embedding in double would take ten times its size. None if one of them is not at hand."""
+        if self.wrong_tensor is None or self.right_tensor is None:
+            return
+        one, other = self.wrong_tensor.flatten(), self.right_tensor.flatten()
+        for at in range(0, len(one), _PIECE):
+            yield at, one[at : at + _PIECE], other[at : at + _PIECE]
 
     def changes_to_wrong(self, view: View) -> bool:
         """As `makes_wrong` for a view that changes elements and leaves them in their place: some megabytes at a time."""

@@ -12,7 +12,6 @@ from bridge_plugins.audit.causes.wording import numbered
 from bridge_plugins.fingerprint.coverage import rows_and_cols
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_PIECE = 1 << 20  #: elements
 _FEW = 8  #: of so many elements one is wrong at most, where all that is known of them is that they differ
 
 
@@ -26,9 +25,8 @@ def explain(case: Case) -> str | None:
         return None
     wrong = _Wrong()
     width = rows_and_cols(should.shape).cols
-    one, other = found.flatten(), should.flatten()
-    for at in range(0, len(one), _PIECE):
-        wrong.take(one[at : at + _PIECE], other[at : at + _PIECE], at, width)
+    for at, one, other in case.pieces():
+        wrong.take(one, other, at, width)
         if not wrong.of_one_kind and wrong.count * _FEW > case.right.elements:
             return None
     if not wrong.count:

@@ -11,8 +11,6 @@ from torch import Tensor
 from bridge_plugins.audit.causes.inside.case import Case, View
 from bridge_plugins.fingerprint.formats import named
 
-_PIECE = 1 << 20  #: elements
-
 
 def explain(case: Case) -> str | None:
     """``o_proj is the reference times 0.5``. The norms of both say which power of two it could be.
@@ -28,13 +26,13 @@ def explain(case: Case) -> str | None:
         if case.makes_wrong(_times(factor)) or case.makes_right(_times(1 / factor)):
             return f"{case.word} is the reference times {factor:g}"
     if case.wrong_tensor is not None and case.right_tensor is not None:
-        return _by_any(case, case.wrong_tensor, case.right_tensor)
+        return _by_any(case)
     return None
 
 
-def _by_any(case: Case, found: Tensor, should: Tensor) -> str | None:
+def _by_any(case: Case) -> str | None:
     products = squares = 0.0
-    for one, other in _pieces(found, should):
+    for one, other in _in_double(case):
         products += float((one * other).sum())
         squares += float(other.square().sum())
     factor = products / squares if squares else 1.0
@@ -46,16 +44,13 @@ def _by_any(case: Case, found: Tensor, should: Tensor) -> str | None:
     # Below the smallest normal number roundings are of one size.
     exact = all(
         bool(((one - factor * other).abs() <= rounding * one.abs().clamp(min=of.tiny)).all())
-        for one, other in _pieces(found, should)
+        for one, other in _in_double(case)
     )
     return f"{case.word} is the reference times {factor:.4g}" if exact else None
 
 
-def _pieces(found: Tensor, should: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Both in double, some megabytes at a time: an embedding would take ten times its size."""
-    one, other = found.flatten(), should.flatten()
-    for at in range(0, len(one), _PIECE):
-        yield one[at : at + _PIECE].double(), other[at : at + _PIECE].double()
+def _in_double(case: Case) -> Iterator[tuple[Tensor, Tensor]]:
+    return ((one.double(), other.double()) for _, one, other in case.pieces())
 
 
 def _times(factor: float) -> View:
