@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import mul
 
 from bridge_plugins.fingerprint.keys import MASK64, VERSION
 
@@ -58,13 +57,6 @@ def layer_key(name: str) -> int:
 def tensor_term(name: str, dtype: str, shape: Sequence[int], lanes: tuple[int, int]) -> Digest:
     """What a tensor, or a part of one, adds to its layer's digest."""
     return _times(tensor_key(name, dtype, shape), lanes)
-
-
-def roll_up(keys: Sequence[int], lanes: Sequence[tuple[int, int]]) -> Digest:
-    """The sum of many tensors' terms; `keys` as of `tensor_key`."""
-    low, high = zip(*lanes, strict=True) if lanes else ((), ())
-    # Python's integers are exact however many there are: reduced once, at the end.
-    return Digest((sum(map(mul, keys, low)) & MASK64, sum(map(mul, keys, high)) & MASK64))
 
 
 def layer_term(name: str, layer: Digest) -> Digest:

@@ -12,6 +12,14 @@ from bridge_plugins.names.preflight.source import from_config
 
 _QWEN3 = {"max_position_embeddings": 4096, "rope_theta": 1e6, "head_dim": 128, "tie_word_embeddings": False}
 
+_DEEPSEEK = {
+    "vocab_size": 102400, "hidden_size": 2048, "num_hidden_layers": 27, "num_attention_heads": 16,
+    "num_key_value_heads": 16, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6,
+    "moe_intermediate_size": 1408, "first_k_dense_replace": 1, "moe_layer_freq": 1, "n_group": 1, "topk_group": 1,
+    "max_position_embeddings": 4096,
+}  # fmt: skip
+
 #: Name → (model type in transformers, architecture, fields of its config that are not the default's).
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen3-30b-a3b": (
@@ -36,13 +44,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "deepseek_v2",
         "DeepseekV2ForCausalLM",
         {
-            "vocab_size": 102400, "hidden_size": 2048, "intermediate_size": 10944, "num_hidden_layers": 27,
-            "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 1536, "kv_lora_rank": 512,
-            "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
-            "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
-            "first_k_dense_replace": 1, "moe_layer_freq": 1, "n_group": 1, "topk_group": 1, "topk_method": "greedy",
-            "scoring_func": "softmax",
-            "routed_scaling_factor": 1.0, "norm_topk_prob": False, "max_position_embeddings": 4096, "rope_theta": 1e4,
+            **_DEEPSEEK, "intermediate_size": 10944, "topk_method": "greedy", "scoring_func": "softmax",
+            "routed_scaling_factor": 1.0, "norm_topk_prob": False, "rope_theta": 1e4,
         },
     ),
     # DeepSeek-V3's attention, and its experts' biases in float32, at those sizes.
@@ -50,13 +53,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "deepseek_v3",
         "DeepseekV3ForCausalLM",
         {
-            "vocab_size": 102400, "hidden_size": 2048, "intermediate_size": 11264, "num_hidden_layers": 27,
-            "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 1536, "kv_lora_rank": 512,
-            "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
-            "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408, "topk_method": "noaux_tc",
-            "first_k_dense_replace": 1, "moe_layer_freq": 1, "n_group": 1, "topk_group": 1,
-            "scoring_func": "sigmoid", "routed_scaling_factor": 2.446,
-            "norm_topk_prob": True, "num_nextn_predict_layers": 0, "max_position_embeddings": 4096, "rope_theta": 5e4,
+            **_DEEPSEEK, "intermediate_size": 11264, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
+            "routed_scaling_factor": 2.446, "norm_topk_prob": True, "rope_theta": 5e4, "num_nextn_predict_layers": 0,
         },
     ),
     # Qwen3-30B-A3B in small, for a CPU.
