@@ -13,7 +13,6 @@ from bridge_plugins.audit.rows import rows
 from bridge_plugins.audit.sources.parse import parse
 from bridge_plugins.audit.sources.source import Source
 from bridge_plugins.audit.summary import Summary
-from bridge_plugins.cli.kernels import without_scipy
 from bridge_plugins.cli.progress import reading
 from bridge_plugins.errors import UsageError
 
@@ -21,7 +20,7 @@ from bridge_plugins.errors import UsageError
 def read(source: str | Source) -> Summary:
     """The summary of a source."""
     parsed = parse(source) if isinstance(source, str) else source
-    with reading(str(parsed), parsed.nbytes) as progress, without_scipy():
+    with reading(str(parsed), parsed.nbytes) as progress:
         return parsed.summary(progress)
 
 

@@ -9,24 +9,27 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge_plugins.fingerprint.cpu import statistics as s
 from bridge_plugins.fingerprint.formats import Format, Kind
 
+# How bits read as a number: those after UNSIGNED64, and LOOKUP, by a table of 2^bits float64.
+LOOKUP, FLOAT32, FLOAT64, SIGNED32, UNSIGNED32, SIGNED64, UNSIGNED64 = range(7)
+BFLOAT16, FLOAT16, E4M3, E5M2, SIGNED8, UNSIGNED8 = range(7, 13)
+
 _CODES: Final = {
-    "float64": s.FLOAT64,
-    "float32": s.FLOAT32,
-    "bfloat16": s.BFLOAT16,
-    "float16": s.FLOAT16,
-    "float8_e4m3fn": s.E4M3,
-    "float8_e5m2": s.E5M2,
-    "int64": s.SIGNED64,
-    "int32": s.SIGNED32,
-    "int8": s.SIGNED8,
-    "uint64": s.UNSIGNED64,
-    "uint32": s.UNSIGNED32,
-    "uint8": s.UNSIGNED8,
-    "bool": s.UNSIGNED8,
-    "float4_e2m1fn_x2": s.UNSIGNED8,
+    "float64": FLOAT64,
+    "float32": FLOAT32,
+    "bfloat16": BFLOAT16,
+    "float16": FLOAT16,
+    "float8_e4m3fn": E4M3,
+    "float8_e5m2": E5M2,
+    "int64": SIGNED64,
+    "int32": SIGNED32,
+    "int8": SIGNED8,
+    "uint64": UNSIGNED64,
+    "uint32": UNSIGNED32,
+    "uint8": UNSIGNED8,
+    "bool": UNSIGNED8,
+    "float4_e2m1fn_x2": UNSIGNED8,
 }
 
 
@@ -47,7 +50,7 @@ class Code:
 def code_of(taken: Format) -> Code:
     """The reading of a format."""
     lookup = _numbers(taken) if taken.bits <= 16 else np.zeros(1)
-    return Code(_CODES.get(taken.name, s.LOOKUP), lookup)
+    return Code(_CODES.get(taken.name, LOOKUP), lookup)
 
 
 def _numbers(taken: Format) -> NDArray[np.float64]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numba
 import numpy as np
 
-from bridge_plugins.fingerprint.cpu.jit import compiled, pointer
+from bridge_plugins.fingerprint.cpu.jit import compiled, pointer, room
 from bridge_plugins.fingerprint.cpu.lanes import add_row, word_keys
 from bridge_plugins.fingerprint.cpu.runs import observe_run
+from bridge_plugins.fingerprint.cpu.units import RUN
 
-RUN: Final = 512  # rows at a time: their sums stay in the first-level cache
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
+_sums = room(2 * RUN * 8)
+_histogram = room(256 * 8)
 
 
 @compiled
@@ -39,8 +41,8 @@ def add_doubles(run: Any, low: Any, high: Any, a0: Any, a1: Any) -> Any:
 def take_columns(block: Any, reading: Any, found: Any) -> Any:
     """Take in `Rows` whose elements of one column are neighbours in memory."""
     width = reading.held
-    sums = np.empty((2, min(RUN, block.rows)), np.uint64)
-    seen = np.empty(256, np.int64)
+    sums = numba.carray(_sums(), (2, RUN), np.uint64)
+    seen = numba.carray(_histogram(), 256, np.int64)
     for start in range(0, block.rows, RUN):
         n = min(RUN, block.rows - start)
         a0, a1 = sums[0, :n], sums[1, :n]

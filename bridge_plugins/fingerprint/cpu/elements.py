@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 
-from bridge_plugins.fingerprint.cpu.jit import compiled, load
+from bridge_plugins.fingerprint.cpu.jit import compiled, load, room
 from bridge_plugins.fingerprint.cpu.lanes import add_row, word_keys
 from bridge_plugins.fingerprint.cpu.statistics import LOSSY, observe, value
 
 _BLOCK = 1024  # columns at a time: their keys stay in the first-level cache
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
+_keys = room(4 * _BLOCK * 8)
 
 
 @compiled
@@ -37,7 +39,7 @@ def take_elements(block: Any, reading: Any, found: Any) -> Any:
     """Take in `Rows`."""
     cols, held, taken, counts = block.cols, reading.held, reading.taken, found.counts
     narrows = held != taken
-    keys = np.empty((4, min(cols, _BLOCK)), np.uint64)
+    keys = numba.carray(_keys(), (4, _BLOCK), np.uint64)
     for start in range(0, cols, _BLOCK):
         n = min(_BLOCK, cols - start)
         fill_element_keys(block.col_offset + start * block.col_stride, block.col_stride, taken, keys[:, :n])

@@ -1,45 +1,35 @@
-"""How this package compiles, and the few things that numba has no word for."""
+"""How this package compiles, and the few things that numba has no word for. See `machine_code`: it is compiled once."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic as _intrinsic
 
-from bridge_plugins.fingerprint import keys
-
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: Sums of floats may be reordered. Nothing is allocated on numba's heap, and there is no way back into Python: what comes
+#: out is machine code that needs neither.
+OPTIONS: Final = {
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 
 
 def compiled(function: F) -> F:
-    """Compile without the GIL; sums of floats may be reordered; cached on disk where that can be done."""
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
-    try:
-        dispatcher = numba.njit(cache=True, **options)(function)
-        # numba stamps what it caches with the function's own file; these call each other across files.
-        dispatcher._cache._cache_file._source_stamp = _sources()
-    except (RuntimeError, AttributeError):  # no folder for a cache can be written, or numba's inside changed
-        dispatcher = numba.njit(**options)(function)
-    return dispatcher  # type: ignore[no-any-return]
+    """Compile for others that are compiled."""
+    return numba.njit(**OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
     """numba's decorator, typed."""
     return _intrinsic(function)
-
-
-@cache
-def _sources() -> str:
-    """A digest of this package's sources."""
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(keys.__file__)]
-    return hashlib.blake2b(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 @intrinsic
@@ -50,6 +40,22 @@ def pointer(_context: Any, address: Any) -> Any:
         return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(address), generate
+
+
+def room(nbytes: int) -> Any:
+    """A function that gives a pointer to so many bytes on its caller's stack, with anything in them."""
+
+    @intrinsic
+    def on_the_stack(_context: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+            with builder.goto_entry_block():  # once for each call of the caller, loops or not
+                made = builder.alloca(ir.ArrayType(ir.IntType(8), nbytes))
+            made.align = 64
+            return builder.bitcast(made, ir.IntType(8).as_pointer())
+
+        return types.voidptr(), generate
+
+    return on_the_stack
 
 
 def _load(width: int) -> Any:

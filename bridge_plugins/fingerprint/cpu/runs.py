@@ -7,8 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from bridge_plugins.fingerprint.cpu import codes, vectors
 from bridge_plugins.fingerprint.cpu import statistics as s
-from bridge_plugins.fingerprint.cpu import vectors
 from bridge_plugins.fingerprint.cpu.jit import compiled, load, pointer
 
 
@@ -32,26 +32,26 @@ def _quickly(address: Any, size: Any, code: Any, floats: Any, counts: Any) -> An
     """Whether a vector loop has taken the elements."""
     at = pointer(address)
     words = numba.carray(at, size // 4, np.uint32)
-    if code == s.BFLOAT16:
+    if code == codes.BFLOAT16:
         return vectors.observe_bfloat16(numba.carray(at, size // 2, np.uint16), words, floats, counts)
-    if code == s.FLOAT16:
+    if code == codes.FLOAT16:
         return vectors.observe_float16(numba.carray(at, size // 2, np.uint16), words, floats, counts)
-    if code == s.FLOAT32:
+    if code == codes.FLOAT32:
         return vectors.observe_floats(words, floats, counts)
-    if code == s.E4M3:
+    if code == codes.E4M3:
         return vectors.observe_e4m3(numba.carray(at, size, np.uint8), words, floats, counts)
-    if code == s.E5M2:
+    if code == codes.E5M2:
         return vectors.observe_e5m2(numba.carray(at, size, np.uint8), words, floats, counts)
-    if code == s.FLOAT64:
+    if code == codes.FLOAT64:
         bits, elements = numba.carray(at, size // 8, np.int64), numba.carray(at, size // 8, np.float64)
         return vectors.observe_doubles(bits, elements, floats, counts)
-    if code == s.UNSIGNED8:
+    if code == codes.UNSIGNED8:
         vectors.observe_bytes(numba.carray(at, size, np.uint8), floats, counts)
-    elif code == s.SIGNED8:
+    elif code == codes.SIGNED8:
         vectors.observe_bytes(numba.carray(at, size, np.int8), floats, counts)
-    elif code == s.SIGNED32:
+    elif code == codes.SIGNED32:
         vectors.observe_integers(numba.carray(at, size // 4, np.int32), floats, counts)
-    elif code == s.SIGNED64:
+    elif code == codes.SIGNED64:
         vectors.observe_integers(numba.carray(at, size // 8, np.int64), floats, counts)
     else:
         return False

@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from bridge_plugins.fingerprint.cpu.codes import (
+    FLOAT32,
+    FLOAT64,
+    LOOKUP,
+    SIGNED32,
+    SIGNED64,
+    UNSIGNED64,
+)
 from bridge_plugins.fingerprint.cpu.jit import as_float32, as_float64, compiled
-
-# How bits read as a number (see `codes.py`): those after UNSIGNED64, and LOOKUP, by a table of 2^bits float64.
-LOOKUP, FLOAT32, FLOAT64, SIGNED32, UNSIGNED32, SIGNED64, UNSIGNED64 = range(7)
-BFLOAT16, FLOAT16, E4M3, E5M2, SIGNED8, UNSIGNED8 = range(7, 13)
 
 ABSMAX, SQUARES = range(2)
 ZEROS, NANS, INFS, LOSSY = range(4)

@@ -7,12 +7,15 @@ from typing import Any
 import numba
 import numpy as np
 
-from bridge_plugins.fingerprint.cpu.jit import compiled, load, pointer
+from bridge_plugins.fingerprint.cpu.jit import compiled, load, pointer, room
 from bridge_plugins.fingerprint.cpu.lanes import add_row, fill_word_keys, four_row_sums, row_sums
 from bridge_plugins.fingerprint.cpu.runs import observe_run
 
 _BLOCK = 1024  # words at a time: four rows of them and their keys fit the first-level cache
 _SHORT = 256  # rows of fewer words are looked at many at once: statistics don't ask where an element lies
+
+_keys = room(2 * _BLOCK * 4)
+_histogram = room(256 * 8)
 
 
 @compiled
@@ -27,8 +30,8 @@ def take_words(block: Any, words: Any, reading: Any, found: Any) -> Any:
     row_bytes, rows, lanes = block.row_bytes, block.rows, found.lanes
     row_offset, row_stride = block.row_offset, block.row_stride
     first_word = block.col_offset * reading.held // 4
-    buffer = np.empty((2, _BLOCK), np.uint32)
-    seen = np.empty(256, np.int64)
+    buffer = numba.carray(_keys(), (2, _BLOCK), np.uint32)
+    seen = numba.carray(_histogram(), 256, np.int64)
     apart = rows // 4
     at_once = reading.statistics and words < _SHORT and row_bytes == 4 * words
     row_by_row = reading.statistics and not at_once
