@@ -16,6 +16,7 @@ from benchmarks.audit.model import tensors
 from benchmarks.fingerprint.report import Report
 from bridge_plugins.audit import Expected, Record, WeightAudit
 from bridge_plugins.engines.sglang.buckets import buckets
+from bridge_plugins.engines.sglang.push import Watch
 from bridge_plugins.engines.sglang.wire import Bucket
 from bridge_plugins.fingerprint import FingerprintStream, fingerprint_many
 from bridge_plugins.layout.sources import Source
@@ -53,18 +54,17 @@ def measure(report: Report, weights: Weights) -> None:
         times["export"].append(_seconds(lambda: _drain(weights.items())))
         times["read"].append(_seconds(lambda: _read(recorder, weights)))
         recorder.read()
-        times["push"].append(_seconds(lambda: _send(weights.items())))
+        times["push"].append(_seconds(lambda: _send(weights)))
         times["watched"].append(_seconds(lambda: _drain(audit.watch(weights.items()))))
-        times["audited push"].append(_seconds(lambda: _send(audit.watch(weights.items()))))
+        times["audited push"].append(_seconds(lambda: _send(weights, audit.watch_buckets)))
         times["finish"].append(_seconds(lambda: audit.finish(str(version), trained=version > 0)))  # noqa: B023
     table = report.table(f"{len(weights):,} tensors, µs each, of {_mean(weights):.0f} bytes")
     first = {name: seconds[0] / len(weights) * 1e6 for name, seconds in times.items()}
     later = {name: statistics.median(seconds[1:]) / len(weights) * 1e6 for name, seconds in times.items()}
     for name, one in (("first version", first), ("later versions", later)):
-        stream = one["watched"] - one["export"]
         table.add("a fingerprint as it passes, alone", one["read"] - one["export"], "µs", None, name)
-        table.add("stream", stream, "µs", None, name)
-        table.add("wire, in flattened buckets", one["audited push"] - one["push"] - stream, "µs", None, name)
+        table.add("stream, one by one", one["watched"] - one["export"], "µs", None, name)
+        table.add("stream and wire, in buckets", one["audited push"] - one["push"], "µs", None, name)
         table.add("records, roll-up and rules", one["finish"], "µs", None, name)
 
 
@@ -83,8 +83,8 @@ def _read(recorder: FingerprintStream, weights: Weights) -> None:
         recorder.add(tensor)
 
 
-def _send(stream: Iterable[tuple[str, Tensor]]) -> None:
-    for bucket in buckets(stream, BUCKET):
+def _send(weights: Weights, watch: Watch = iter) -> None:
+    for bucket in watch(buckets(weights.items(), BUCKET)):
         Bucket(bucket)
 
 

@@ -57,7 +57,7 @@ class Automatic:
         version, stage, given, keeps = begun
         recording = Recording(partial=given.partial)
         try:
-            yield from watch(stream, recording)
+            yield from watch(stream, recording, Recording.add)
         finally:
             _quietly(
                 lambda: self._reporter.stream_ended(

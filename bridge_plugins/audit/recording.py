@@ -16,8 +16,8 @@ from torch import Tensor
 
 from bridge_plugins.audit.columns import NO_BUCKET, Columns
 from bridge_plugins.audit.schema import Schema, Shape
-from bridge_plugins.fingerprint import FingerprintStream
-from bridge_plugins.fingerprint.flat import Slice
+from bridge_plugins.fingerprint import FingerprintStream, FingerprintTable
+from bridge_plugins.fingerprint.flat import FlatTable, Slice
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,20 @@ class Recording:
             self._unread[str(name)] = f"{type(error).__name__}: {error}"
         self.seconds += perf_counter() - started
 
+    def add_all(self, items: Sequence[Any]) -> None:
+        """Take the facts of items that are all at hand. On a GPU one launch for all, and no wait."""
+        started = perf_counter()
+        try:
+            names = [str(item[0]) for item in items]
+            table = self._fingerprints.add_all([item[1] for item in items])
+        except Exception as error:  # something among them that can't be read: it is said of that one alone
+            logger.info("%d tensors are read one by one: %s: %s", len(items), type(error).__name__, error)
+            for item in items:
+                self.add(item)
+            return
+        self._keep(names, table, None)
+        self.seconds += perf_counter() - started
+
     def add_flat(self, buffer: Tensor, named: Sequence[tuple[str, Slice]], bucket: int | None = None) -> None:
         """Take the facts of all tensors that lie in a buffer of bytes. On a GPU one launch for all, and no wait."""
         started = perf_counter()
@@ -96,11 +110,14 @@ class Recording:
                 end = start + prod(shape) * dtype.itemsize
                 self.add((name, data[start:end].view(dtype).view(shape)), bucket, strided=False)
             return
+        self._keep(names, table, bucket)
+        self.seconds += perf_counter() - started
+
+    def _keep(self, names: Sequence[str], table: FlatTable | FingerprintTable, bucket: int | None) -> None:
         self._names += names
         self._shapes += table.shapes
         self._nbytes += table.nbytes
         self._buckets += [NO_BUCKET if bucket is None else bucket] * len(names)
-        self.seconds += perf_counter() - started
 
     def take(self) -> Taken:
         """Wait for the fingerprints, read them once, and start anew."""

@@ -16,7 +16,7 @@ from bridge_plugins.engines.label import label
 from bridge_plugins.engines.sglang.client import Engine, PauseMode
 from bridge_plugins.engines.sglang.comparison import Comparison
 from bridge_plugins.engines.sglang.fleet import Fleet, OnFailure
-from bridge_plugins.engines.sglang.push import DEFAULT_BUCKET_BYTES, Pushed, push
+from bridge_plugins.engines.sglang.push import DEFAULT_BUCKET_BYTES, Pushed, Watch, push
 from bridge_plugins.engines.sglang.transports import Transport
 from bridge_plugins.engines.verify import Verified, verify
 from bridge_plugins.errors import EngineError, PushError, UsageError
@@ -94,7 +94,7 @@ class WeightSync:
             ):
                 raise PushError(changed)
         else:
-            pushed = self._push(self.audit.watch(_stream_of(export)))
+            pushed = self._push(_stream_of(export), self.audit.watch_buckets)
             summary, findings = self.audit.finish(version, self.group, trained=trained)
         verified, verdict = on_first_rank(
             lambda: self._conclude(pushed, summary, findings), self.group, error_type=EngineError
@@ -113,10 +113,10 @@ class WeightSync:
             pass
         return self.audit.finish(version, self.group, trained=trained)
 
-    def _push(self, stream: Stream) -> Pushed:
+    def _push(self, stream: Stream, watch: Watch = iter) -> Pushed:
         return push(
             stream, self.engines, transport=self.transport, bucket_bytes=self.bucket_bytes, group=self.group,
-            on_failure=self.on_failure, pause=self.pause,
+            on_failure=self.on_failure, pause=self.pause, watch=watch,
         )  # fmt: skip
 
     def _conclude(

@@ -44,7 +44,7 @@ def table_reader(
 
 
 def _cpu_reader(table: Table64, formats: Formats, statistics: bool) -> Reader:
-    from bridge_plugins.fingerprint.cpu.run import Pass  # numba takes a while to import
+    from bridge_plugins.fingerprint.cpu.run import Pass  # llvmlite, which a GPU needs nothing of
 
     passes = []
     for held, taken in dict.fromkeys(formats):
@@ -68,7 +68,14 @@ def _cuda_reader(device: torch.device, table: Table64, formats: Formats, statist
 
     def read(addresses: NDArray[np.int64], _tensors: Sequence[Tensor]) -> Result:
         with torch.cuda.device(device):
-            return on_device.run(addresses).read
+            sums = on_device.run(addresses)
+            queued = torch.cuda.current_stream().record_event()
+
+        def result() -> Measured:
+            queued.synchronize()  # whoever reads may be on another stream
+            return sums.read()
+
+        return result
 
     return read
 

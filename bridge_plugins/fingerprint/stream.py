@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from bridge_plugins.fingerprint.flat import ALIGNMENT, FlatTable, Slice, flat_ta
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
 from bridge_plugins.fingerprint.readers import Result, reader
+from bridge_plugins.fingerprint.table import FingerprintTable, queue_alike
 from bridge_plugins.fingerprint.value import Fingerprint
 
 if TYPE_CHECKING:
@@ -52,6 +54,20 @@ class FingerprintStream:
                 self._places.append(place)
                 return
         self._add(resolve(Part(tensor, at, as_dtype)), tensor)
+
+    def add_all(self, tensors: Sequence[Tensor]) -> FingerprintTable:
+        """Read whole tensors that are all at hand, in one launch on a GPU; errors as of `queue_alike`.
+
+        What is read: their facts.
+        """
+        table, queued = queue_alike(tensors, self._statistics)
+        sources: list[DeviceStream | HostStream | Result] = [queued[0][1]] * len(tensors) if queued else []
+        for indices, result in queued[1:]:
+            for index in indices.tolist():
+                sources[index] = result
+        self._sources += sources
+        self._places += table.places
+        return table
 
     def add_flat(self, buffer: Tensor, slices: tuple[Slice, ...]) -> FlatTable:
         """Read all of the tensors `slices` that lie in a buffer of bytes, in one launch on a GPU; errors as of `flat_table`.

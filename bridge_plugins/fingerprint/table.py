@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -12,7 +13,10 @@ from torch import Tensor
 from bridge_plugins.fingerprint.backend import Backend, backend_of
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
-from bridge_plugins.fingerprint.readers import Reader, reader
+from bridge_plugins.fingerprint.readers import Reader, Result, reader
+
+Queued = list[tuple[NDArray[np.int64], Result]]
+"""What was queued, by reader: which parts, and their numbers."""
 
 
 def _kind(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device, tuple[int, ...]]:
@@ -33,6 +37,9 @@ class FingerprintTable:
         parts: what to read. Their tensors aren't kept.
         statistics: compute them in the same pass.
 
+    Attributes:
+        places, shapes, nbytes: of each part; shape and bytes are those of its whole tensor.
+
     Raises TypeError and ValueError as `fingerprint` does.
     """
 
@@ -45,7 +52,9 @@ class FingerprintTable:
         self._kinds = np.array([self._numbers[kind] for kind in kinds], np.int64)
         offsets = [_offset(tensor, block) for tensor, block in zip(tensors, blocks, strict=True)]
         self._offsets = np.array([offset or 0 for offset in offsets], np.int64)
-        self._places = [Place.of(block) for block in blocks]
+        self.places = [Place.of(block) for block in blocks]
+        self.shapes = [tuple(tensor.shape) for tensor in tensors]
+        self.nbytes = [tensor.nbytes for tensor in tensors]
         members: dict[tuple[Backend, torch.device], list[int]] = {}
         for index, (offset, block) in enumerate(zip(offsets, blocks, strict=True)):
             backend = Backend.REFERENCE if offset is None else backend_of(block)
@@ -68,12 +77,17 @@ class FingerprintTable:
         if not np.array_equal(kinds[number], self._kinds):
             raise ValueError(self._misfit(tensors))
         pointers = np.fromiter(map(Tensor.data_ptr, distinct), np.int64, len(distinct))
-        addresses = pointers[number] + self._offsets
+        queued = self.queue(tensors, pointers[number])
+        return PendingFingerprints(self.places, queued, self._statistics)
+
+    def queue(self, tensors: Sequence[Tensor], pointers: NDArray[np.int64]) -> Queued:
+        """The same for a caller who knows that the table was made for such `tensors`; int64, where each begins."""
+        addresses = pointers + self._offsets
         queued = []
         for indices, read in self._readers:
             mine = tensors if len(indices) == len(tensors) else [tensors[index] for index in indices.tolist()]
             queued.append((indices, read(addresses[indices], mine)))
-        return PendingFingerprints(self._places, queued, self._statistics)
+        return queued
 
     def _misfit(self, tensors: Sequence[Tensor]) -> str:
         if len(tensors) != len(self._kinds):
@@ -93,3 +107,27 @@ def _offset(tensor: Tensor, block: Block) -> int | None:
     if block.view.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr():
         return None
     return block.view.data_ptr() - tensor.data_ptr()
+
+
+def queue_alike(tensors: Sequence[Tensor], statistics: bool) -> tuple[FingerprintTable, Queued]:
+    """Queue one pass over whole tensors, by a table that is kept for tensors of the same kinds in the same order.
+
+    Raises TypeError and ValueError as `fingerprint` does, and RuntimeError for what has no address; nothing is queued then.
+    """
+    pointers = list(map(Tensor.data_ptr, tensors))
+    kept = _kept(tuple(map(_lies, tensors, pointers)), statistics)
+    if not kept:
+        kept.append(FingerprintTable(list(map(Part, tensors)), statistics=statistics))
+    return kept[0], kept[0].queue(tensors, np.array(pointers, np.int64))
+
+
+def _lies(tensor: Tensor, pointer: int) -> object:
+    """What a table depends on. Few calls: this is asked for each of some ten thousand tensors."""
+    strides = tensor.is_contiguous() or tensor.stride()
+    return tensor.shape, strides, tensor.dtype, tensor.device, tensor.is_neg(), pointer and pointer % 16 + 16
+
+
+@lru_cache(maxsize=256)  # the buckets of a version, for the next one: some 100 kB each
+def _kept(kinds: tuple[object, ...], statistics: bool) -> list[FingerprintTable]:  # noqa: ARG001 (the cache's key)
+    """Where the table for `kinds` is kept, once there is one: it takes tensors to make it."""
+    return []

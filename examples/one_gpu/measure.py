@@ -19,7 +19,7 @@ from torch import Tensor
 from bridge_plugins.audit import Summary
 from bridge_plugins.audit.summary import package_versions
 from bridge_plugins.engines.sglang.comparison import compare
-from bridge_plugins.engines.sglang.push import push
+from bridge_plugins.engines.sglang.push import Watch, push
 from bridge_plugins.engines.sglang.readback import read_back
 from bridge_plugins.engines.sync import WeightSync
 from bridge_plugins.fingerprint import FingerprintTable, Part
@@ -34,8 +34,8 @@ def all_of_it(
     """Seconds of each part, `repeats` times each, after one that warms up. `summary` is of the version that is served."""
     engine, audit = sync.engines[0], sync.audit
 
-    def send(stream: Iterable[tuple[str, Tensor]]) -> None:
-        push(stream, [engine], transport=sync.transport, bucket_bytes=sync.bucket_bytes)
+    def send(watch: Watch = iter) -> None:
+        push(export(), [engine], transport=sync.transport, bucket_bytes=sync.bucket_bytes, watch=watch)
 
     def export_fresh() -> None:
         _drain(trainer.bridge.export_hf_weights(trainer.chunks, cpu=False, show_progress=False))
@@ -54,8 +54,8 @@ def all_of_it(
         seconds["export, tasks kept"] += _times(1, lambda: _drain(export()))
         seconds["export, audited"] += _times(1, lambda: _drain(audit.watch(export())))
         audit.finish("measured")
-        seconds["push"] += _times(1, lambda: send(export()))
-        seconds["push, audited"] += _times(1, lambda: send(audit.watch(export())))
+        seconds["push"] += _times(1, send)
+        seconds["push, audited"] += _times(1, lambda: send(audit.watch_buckets))
         seconds["roll-up and rules"] += _times(1, lambda: audit.finish("measured"))
     free_push = _free()
     comparisons = []

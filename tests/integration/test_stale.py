@@ -34,9 +34,9 @@ class Faulty(Engine):
 class Twice(WeightSync):
     """Sends every version twice before it asks what is served."""
 
-    def _push(self, stream: Any) -> Any:
+    def _push(self, stream: Any, *watch: Any) -> Any:
         items = list(stream)
-        super()._push(items)
+        super()._push(items, *watch)
         return super()._push(items)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,9 @@ from bridge_plugins.engines.sglang.transports.from_tensor import FromTensor
 from bridge_plugins.errors import PushError
 
 DEFAULT_BUCKET_BYTES = 512 << 20
+
+Watch = Callable[[Iterator[NamedTensors]], Iterator[NamedTensors]]
+"""Yields the very buckets that it is given."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ def push(
     group: Any = None,
     on_failure: OnFailure = "stop",
     pause: PauseMode | None = None,
+    watch: Watch = iter,
 ) -> Pushed:
     """Send all of `stream` to all of `engines`. Every rank that exports must call it.
 
@@ -54,6 +58,7 @@ def push(
         on_failure: "stop": once an engine has failed, nothing more is sent to any. "roll on": the others get all of it.
         pause: how to pause generation first. An engine that was paused and holds a byte of this version stays paused:
             `Engine.continue_generation` once what it serves has been verified.
+        watch: sees each bucket before it is packed, as `WeightAudit.watch_buckets` does.
 
     The engines' weight version is left as it is: set it with `Engine.set_weight_version` once what they serve has
     been verified.
@@ -66,7 +71,7 @@ def push(
     tensors = nbytes = count = 0
     try:
         sender.begin()
-        for bucket in buckets(stream, bucket_bytes):
+        for bucket in watch(buckets(stream, bucket_bytes)):
             tensors, nbytes, count = (
                 tensors + len(bucket),
                 nbytes + sum(t.nbytes for _, t in bucket),

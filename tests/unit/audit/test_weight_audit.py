@@ -47,6 +47,37 @@ def test_items_are_handed_on_at_once_and_not_kept() -> None:
     assert len(alive) == 4
 
 
+def test_a_bucket_is_handed_on_as_it_is_and_let_go_of_before_the_next() -> None:
+    alive: list[weakref.ref[Tensor]] = []
+    given: list[int] = []
+
+    def buckets() -> Iterator[list[tuple[str, Tensor]]]:
+        for number in range(4):
+            gc.collect()
+            assert all(reference() is None for reference in alive)
+            bucket = [(f"t{number}.{at}", torch.full((3,), number)) for at in range(2)]
+            alive.extend(weakref.ref(tensor) for _, tensor in bucket)
+            given.append(id(bucket))
+            yield bucket
+            del bucket
+
+    audit = WeightAudit("tiny")
+    taken = list(map(id, audit.watch_buckets(buckets())))  # which keeps none of them
+    assert taken == given
+    assert len(audit.finish("1")[0].records) == 8
+
+
+def test_what_can_t_be_read_in_a_bucket_is_said_of_that_tensor_alone() -> None:
+    items = [("good", torch.ones(2)), ("bad", torch.empty(3, device="meta")), ("other", torch.zeros(2))]
+    one_by_one, in_buckets = WeightAudit("tiny"), WeightAudit("tiny")
+    assert list(in_buckets.watch_buckets([items])) == [items]
+    assert list(one_by_one.watch(items)) == items
+    (summary, findings), (expected, same) = in_buckets.finish("1"), one_by_one.finish("1")
+    assert summary.digest == expected.digest
+    assert [str(finding) for finding in findings] == [str(finding) for finding in same]
+    assert any("bad" in str(finding) for finding in findings)
+
+
 def test_a_summary_does_not_depend_on_order() -> None:
     tensors = {f"model.layers.{n}.w": torch.randn(3, 4) for n in range(5)} | {
         "lm_head.weight": torch.randn(2)
