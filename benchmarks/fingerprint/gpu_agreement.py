@@ -32,7 +32,7 @@ SHAPES = (
 
 
 def agreement(report: Report) -> None:
-    """Dtypes in many shapes and strides, at rest, on the stream twice, and on a thread's own stream; and a large one."""
+    """Dtypes in many shapes and strides, at rest, on the stream and at hand twice, and on a thread's own stream; and a large one."""
     table = report.table("Agreement with the definition in plain torch, on the GPU")
     parts = [Part(tensor) for dtype in DTYPES for tensor in _tensors(dtype)]
     parts += [Part(torch.randn(64, 33, device=DEVICE), as_dtype=torch.bfloat16)]
@@ -48,6 +48,11 @@ def agreement(report: Report) -> None:
     for what in ("on a stream", "on a stream, kinds seen before"):
         _add(recorder, parts)
         table.add(what, _equal(recorder.read(), expected), "equal", None, f"of {len(parts):,}")
+    whole = [index for index, part in enumerate(parts) if part.box is None and part.as_dtype is None]
+    for what in ("all at hand", "all at hand, kinds seen before"):
+        recorder.add_all([parts[index].tensor for index in whole])
+        equal = _equal(recorder.read(), [expected[index] for index in whole])
+        table.add(what, equal, "equal", None, f"of {len(whole):,}")
     thread = threading.Thread(target=_on_a_stream, args=(recorder, parts))
     thread.start()
     thread.join()
