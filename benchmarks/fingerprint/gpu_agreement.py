@@ -32,7 +32,7 @@ SHAPES = (
 
 
 def agreement(report: Report) -> None:
-    """Dtypes in many shapes and strides, at rest, on the stream and at hand twice, and on a thread's own stream; and a large one."""
+    """Dtypes in many shapes and strides: at rest, at hand, on streams of two threads; and a large one."""
     table = report.table("Agreement with the definition in plain torch, on the GPU")
     parts = [Part(tensor) for dtype in DTYPES for tensor in _tensors(dtype)]
     parts += [Part(torch.randn(64, 33, device=DEVICE), as_dtype=torch.bfloat16)]
