@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -146,6 +147,26 @@ def test_a_summary_that_cannot_be_written_leaves_the_old_one(folder: Path, tmp_p
     (tmp_path / "file").write_text("old")
     assert "can't be written" in audit("summary", folder, "-o", tmp_path / "file" / "s.json").error
     assert (tmp_path / "file").read_text() == "old"
+
+
+@pytest.mark.parametrize("output", ["", ".", "/", "pipe"])
+def test_a_summary_takes_the_place_of_nothing_but_a_file(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    assert (
+        "can't be written: a folder or a device, not a file" in audit("summary", folder, "-o", output).error
+    )
+    assert Path("pipe").is_fifo()
+
+
+def test_a_link_to_a_summary_stays_one(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "latest.json").symlink_to("version3.json")  # as /dev/stdout is one
+    (tmp_path / "version3.json").write_text("old")
+    assert audit("summary", folder, "-o", tmp_path / "latest.json").code == 0
+    assert (tmp_path / "latest.json").is_symlink()
+    assert audit("show", tmp_path / "version3.json").code == 0
 
 
 def test_an_empty_model_is_no_crash(tmp_path: Path) -> None:
