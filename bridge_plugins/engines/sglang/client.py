@@ -10,7 +10,7 @@ import httpx
 import msgspec
 
 from bridge_plugins.engines.sglang.reply import HttpReply, call
-from bridge_plugins.errors import EngineError
+from bridge_plugins.errors import EngineError, UsageError
 
 Reply = TypeVar("Reply")
 
@@ -25,13 +25,20 @@ class Engine:
         url: as in ``http://127.0.0.1:30000``.
         api_key: the server's ``--admin-api-key`` (or ``--api-key``), if it has one.
         timeout: seconds for any one call.
+
+    Raises `UsageError` for what is no URL.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 120.0) -> None:
         self.url = url.rstrip("/")
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         # Loopback and cluster addresses: a proxy from the environment has no business here.
-        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+        try:
+            self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+        except httpx.InvalidURL as error:
+            raise UsageError(f"{url} is no URL ({error}); an engine's is http://HOST:PORT") from error
+        if self._http.base_url.scheme not in ("http", "https") or not self._http.base_url.host:
+            raise UsageError(f"{url!r} is no URL of an engine, which is http://HOST:PORT")
 
     def close(self) -> None:
         self._http.close()

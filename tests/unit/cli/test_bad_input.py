@@ -169,6 +169,15 @@ def test_a_link_to_a_summary_stays_one(folder: Path, tmp_path: Path) -> None:
     assert audit("show", tmp_path / "version3.json").code == 0
 
 
+@pytest.mark.parametrize(
+    "url", ["localhost:30000", "http://", "http://[::1", "http://here:port", "ftp://here"]
+)
+def test_what_is_no_url_of_an_engine(summary: Path, url: str) -> None:
+    said = audit("verify", summary, "--engine", url).error
+    assert url in said
+    assert "http://HOST:PORT" in said
+
+
 def test_an_empty_model_is_no_crash(tmp_path: Path) -> None:
     empty = tmp_path / "empty.json"
     summarize(Header("m", "", "1"), []).write(empty)
