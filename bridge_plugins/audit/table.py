@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.rows import Row, place_name, rows
@@ -69,7 +70,7 @@ def row_table(
             style="" if column else "red",
         )
     for row, *cells in zip(shown, *columns.values(), strict=True):
-        table.add_row(row.name, *cells)
+        table.add_row(Text(row.name), *cells)  # a name in [brackets] is no markup
     return table
 
 

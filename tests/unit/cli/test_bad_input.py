@@ -178,6 +178,15 @@ def test_what_is_no_url_of_an_engine(summary: Path, url: str) -> None:
     assert "http://HOST:PORT" in said
 
 
+def test_a_name_in_brackets_is_no_markup(tmp_path: Path) -> None:
+    names = ("model.layers.0.[/w].weight", "model.layers.0.[bold]w.weight")
+    odd = save(tmp_path / "odd", {name: torch.ones(2) for name in names})
+    shown = audit("show", odd, "--names")
+    assert shown.code == 0
+    for name in names:
+        assert name in shown.out
+
+
 def test_an_empty_model_is_no_crash(tmp_path: Path) -> None:
     empty = tmp_path / "empty.json"
     summarize(Header("m", "", "1"), []).write(empty)
