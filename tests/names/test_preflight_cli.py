@@ -83,6 +83,11 @@ def test_bad_options_are_one_line(audit: Audit, tmp_path: Path, options: list[st
         (["--pp", "3"], ["layers=4, PP·VPP=3", "STAGES="]),
         (["--pp", "2", "--world", "3"], ["WORLD=3", "WORLD=2"]),
         (["--tp", "2", "--pp", "2", "--stages", "3,2"], ["STAGES=3,2", "layers=4"]),
+        (
+            ["--pp", "2", "--layout", "Et|t*2L"],
+            ["--layout 'Et|t*2L' gives 1,2 ", "has 4 and PP·VPP is 2", "try --layout 'Et*2|t*2L'"],
+        ),
+        (["--pp", "2", "--layout", "Et*3L"], ["to 1 chunks", "PP·VPP is 2", "try --layout 'Et*2|t*2L'"]),
     ],
 )
 def test_sizes_that_dont_divide_are_one_line(

@@ -36,7 +36,7 @@ def check(
     """
     patcher = plugins.load()
     topology = _with_stages(topology, layout)
-    notes = _violations(source, topology)
+    notes = _violations(source, topology, layout)
     import megatron.bridge  # noqa: F401 (the patches are judged when it is imported)
 
     if not patched:
@@ -142,15 +142,27 @@ def _is_decoder(kind: Any) -> bool:
     return kind in ("t", "decoder") or getattr(kind, "name", "") == "decoder"
 
 
-def _violations(source: Source, topology: Topology) -> list[str]:
+def _violations(source: Source, topology: Topology, layout: str) -> list[str]:
     try:
         sizes = ModelSizes.from_hf_config(source.config)
     except (UsageError, TypeError) as error:
         return [f"sizes not checked before building: {error}"]
     broken = broken_rules(topology, sizes)
+    chunks = topology.pp * topology.vpp
+    if layout and (sum(topology.stages), len(topology.stages)) != (sizes.layers, chunks):
+        counts = ",".join(map(str, topology.stages))
+        raise UsageError(
+            f"--layout {layout!r} gives {counts} decoder layers to {len(topology.stages)} chunks; the model has "
+            f"{sizes.layers} and PP·VPP is {chunks}; try --layout '{_evenly(sizes.layers, chunks)}'"
+        )
     if broken:
         raise UsageError("; ".join(map(str, broken)))
     return []
+
+
+def _evenly(layers: int, chunks: int) -> str:
+    counts = [len(range(chunk, layers, chunks)) for chunk in range(chunks)]
+    return f"E{'|'.join(f't*{count}' if count else '' for count in counts)}L"
 
 
 def _stages(everything: list[Held]) -> list[Stage]:
