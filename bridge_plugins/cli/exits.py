@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,6 +22,7 @@ _CLICK_EXCEPTION: type[Exception] = typer.BadParameter.__mro__[2]
 def run(app: typer.Typer) -> None:
     """Run `app` and exit. An error of this project, or in the options, is one line on stderr and exit 2."""
     code = NOT_DONE
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # closed by whoever started this: `>&-`
     try:
         code = app(standalone_mode=False) or CONSISTENT
         sys.stdout.flush()
@@ -31,9 +33,19 @@ def run(app: typer.Typer) -> None:
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except (BrokenPipeError, SystemExit):  # the latter is what typer and rich make of the former
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_stdout_up()
         code = PIPE_CLOSED
+    except (
+        OSError
+    ) as error:  # what no command has words of its own for; without a name, stdout on a full disk
+        _say(str(error) if error.filename else f"the output can't be written: {error.strerror}")
+        _give_stdout_up()
     sys.exit(code)
+
+
+def _give_stdout_up() -> None:
+    """Let what is still to be printed go nowhere: the interpreter tries it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say_usage(error: Any) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -203,6 +204,30 @@ def test_a_reader_that_leaves_is_no_finding_and_no_traceback(tmp_path: Path, how
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("how", [(), ("--names",), ("--csv",), ("--json",)])
+def test_an_output_that_takes_nothing_is_no_finding_and_no_traceback(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    command = shlex.join(
+        [
+            sys.executable,
+            "-m",
+            "bridge_plugins.cli",
+            "audit",
+            "show",
+            str(save(tmp_path / "m", weights())),
+            *how,
+        ]
+    )
+    full = subprocess.run(f"{command} > /dev/full", shell=True, capture_output=True, timeout=120, check=False)  # noqa: S602
+    assert (full.returncode, full.stderr) == (
+        2,
+        b"error: the output can't be written: No space left on device\n",
+    )
+    closed = subprocess.run(f"{command} >&-", shell=True, capture_output=True, timeout=120, check=False)  # noqa: S602
+    assert (closed.returncode, closed.stderr) == (0, b"")
 
 
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
