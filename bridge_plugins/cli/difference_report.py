@@ -23,7 +23,8 @@ def show(outcome: Outcome, *, names: bool = False, json: bool = False) -> None:
         shows.as_json(_as_json(outcome))
         return
     console = shows.console()
-    console.print(f"A  {title(outcome.a)}", f"B  {title(outcome.b)}", sep="\n", highlight=False, markup=False)
+    sides = f"A  {title(outcome.a)}\nB  {title(outcome.b)}"
+    console.print(sides, highlight=False, markup=False, soft_wrap=True)  # a table would fold it
     if outcome.difference:
         _show_layers(console, outcome)
     if names:

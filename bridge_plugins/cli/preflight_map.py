@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
 from bridge_plugins.cli.show import table
 from bridge_plugins.errors import UsageError
@@ -35,7 +36,8 @@ def show(report: Report) -> None:
     if report.findings:
         found = table("findings", "kind", "name", "where", "what")
         for finding in report.findings[:SHOWN]:
-            found.add_row(finding.kind, finding.name, finding.where, finding.detail)
+            cells = (finding.kind, finding.name, finding.where, finding.detail)
+            found.add_row(*map(Text, cells))  # a name in [brackets] is no markup
         console.print(found)
         if len(report.findings) > SHOWN:
             console.print(f"and {len(report.findings) - SHOWN} more; --json has them all")

@@ -12,6 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from bridge_plugins.audit import Header, summarize
+from bridge_plugins.cli import preflight_map
+from bridge_plugins.names.preflight.report import Finding, Report
 from tests.unit.cli.command import audit, save, weights
 
 
@@ -185,6 +187,12 @@ def test_a_name_in_brackets_is_no_markup(tmp_path: Path) -> None:
     assert shown.code == 0
     for name in names:
         assert name in shown.out
+
+
+def test_a_preflights_finding_in_brackets_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [Finding("GAP", "model.[/w].weight", "", "nothing is loaded from it")]
+    preflight_map.show(Report("m", "F", "TP=1", "", True, 0, 0, "the index", [], [], found, []))
+    assert "model.[/w].weight" in capsys.readouterr().out
 
 
 def test_an_empty_model_is_no_crash(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ def test_equal_is_exit_0_whatever_the_files(model: Path, tmp_path: Path) -> None
     assert done.out.splitlines()[-1].startswith(f"equal        {len(weights())} tensors, digest ")
 
 
+def test_a_narrow_terminal_folds_no_title(model: Path) -> None:
+    assert audit("diff", model, model, columns=20).out.splitlines()[1].startswith("B  a, stage hf: ")
+
+
 def test_what_is_missing_unexpected_and_changed(model: Path, tmp_path: Path) -> None:
     tensors = {n: t for n, t in weights().items() if "layers.2.mlp.experts.1" not in n}
     tensors["model.extra.weight"] = torch.ones(3)
