@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -134,7 +135,8 @@ def whole_model(report: Report) -> None:
     start = time.perf_counter()
     made = FingerprintTable([Part(tensor) for tensor in tensors])
     table.add("making the table", (time.perf_counter() - start) * 1e3, "ms", None, "once per run")
-    seconds = device_seconds(lambda: made.run(tensors), 5)
+    pointers = np.array([tensor.data_ptr() for tensor in tensors])
+    seconds = device_seconds(lambda: made.queue(tensors, pointers), 5)
     table.add("the pass, on the device", seconds * 1e3, "ms", None, f"{size / seconds / TB:.3g} TB/s")
     table.add("host time of a pass", host_seconds(lambda: made.run(tensors)) * 1e3, "ms", None, "queued")
     table.add(
