@@ -22,7 +22,8 @@ _CLICK_EXCEPTION: type[Exception] = typer.BadParameter.__mro__[2]
 def run(app: typer.Typer) -> None:
     """Run `app` and exit. An error of this project, or in the options, is one line on stderr and exit 2."""
     code = NOT_DONE
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # closed by whoever started this: `>&-`
+    if sys.stdout is None:  # closed by whoever started this: `>&-`
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
         code = app(standalone_mode=False) or CONSISTENT
         sys.stdout.flush()
@@ -35,9 +36,7 @@ def run(app: typer.Typer) -> None:
     except (BrokenPipeError, SystemExit):  # the latter is what typer and rich make of the former
         _give_stdout_up()
         code = PIPE_CLOSED
-    except (
-        OSError
-    ) as error:  # what no command has words of its own for; without a name, stdout on a full disk
+    except OSError as error:  # without a file's name it is stdout's, on a disk that is full
         _say(str(error) if error.filename else f"the output can't be written: {error.strerror}")
         _give_stdout_up()
     sys.exit(code)
