@@ -86,6 +86,8 @@ class Stats:
                     place = place_of(other)
                     here = place.layer_name if place.layer != OUTSIDE else other
                     there = first.layer_name if first.layer != OUTSIDE else names[0]
+                    if here == there and first.expert_number is not None:
+                        there = f"expert {first.expert_number}"
                     pairs[(here, there)].append(other)
         for (here, there), names in pairs.items():
             yield Finding(
@@ -150,17 +152,14 @@ def _explained(names: list[str], context: Context) -> bool:
     places = [place_of(name) for name in names]
     if len(names) == 2 and is_tied_pair(*names):
         return True
-    # Experts made from one dense layer (upcycling) are replicas until they are trained.
-    experts = {(p.layer, p.inside.replace(f"experts.{p.expert_number}.", "experts.*.")) for p in places}
-    if len(experts) == 1 and all(p.expert_number is not None for p in places):
-        return True
     if any("shared_head" in name or is_tied_copy(name) for name in names):
         return True
-    if context.expected is None:
-        return False
-    reference = context.expected.records
-    bits = {reference[name].lanes if name in reference else name for name in names}
-    return len(bits) == 1
+    reference = context.expected.records if context.expected else {}
+    if all(name in reference for name in names):
+        return len({reference[name].lanes for name in names}) == 1
+    # Experts made from one dense layer (upcycling) are replicas until they are trained.
+    experts = {(p.layer, p.inside.replace(f"experts.{p.expert_number}.", "experts.*.")) for p in places}
+    return len(experts) == 1 and all(p.expert_number is not None for p in places)
 
 
 def is_tied_copy(name: str) -> bool:

@@ -201,6 +201,15 @@ def test_stats_sees_a_layer_that_was_written_twice() -> None:
     assert "have the very bits of another tensor of layer 1" in lines[0]
 
 
+def test_stats_sees_an_expert_that_was_written_twice_after_a_step() -> None:
+    truth = dataclasses.replace(expected(weights()), records=summary(weights()).records)
+    context = Context(expected=truth, previous=summary(weights(), version="1"), trained=True)
+    twice = copied("layers.4.mlp.experts.2.", "layers.4.mlp.experts.1.")(weights())
+    (line,) = said(found(Stats(), {n: 1.01 * t for n, t in twice.items()}, context))
+    assert line.startswith("STATS layer 4: 3 tensors (model.layers.4.mlp.experts.2.")
+    assert "have the very bits of another tensor of expert 1" in line
+
+
 def test_stats_leaves_twins_alone_that_a_reason_explains() -> None:
     tied = changed("lm_head.weight", lambda _: weights()["model.embed_tokens.weight"])
     assert found(Stats(), tied) == []
@@ -208,6 +217,8 @@ def test_stats_leaves_twins_alone_that_a_reason_explains() -> None:
     for expert in range(1, 4):
         upcycled = copied(f"experts.{expert}.", "experts.0.")(upcycled)
     assert found(Stats(), upcycled) == []
+    truth = dataclasses.replace(expected(upcycled), records=summary(upcycled).records)
+    assert found(Stats(), upcycled, Context(expected=truth)) == []
     # A model made by copying layers has them in its checkpoint too.
     deeper = copied("layers.4.", "layers.1.")(weights())
     truth = dataclasses.replace(expected(deeper), records=summary(deeper).records)
