@@ -17,7 +17,7 @@ def explain(case: Case) -> str | None:
     if len(case.right.shape) < 2 or not case.same_kind or not case.may_be_rearranged:
         return None
     for what, outer, first, second in _candidates(case):
-        if case.rearranged(_swap(outer, second, first), _swap(outer, first, second)):
+        if case.has_rows_rearranged(_swap(outer, second, first), _swap(outer, first, second)):
             return what
     return None
 

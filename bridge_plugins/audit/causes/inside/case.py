@@ -8,15 +8,12 @@ from functools import cached_property
 
 from torch import Tensor
 
+from bridge_plugins.audit.causes.inside.by_piece import PIECE, in_rows, lanes, lanes_of
+from bridge_plugins.audit.causes.inside.rows import Rows
 from bridge_plugins.audit.causes.wording import leaf
 from bridge_plugins.audit.place import place_of
 from bridge_plugins.audit.record import Record
-from bridge_plugins.fingerprint import fingerprint
-from bridge_plugins.fingerprint.coverage import rows_and_cols
 
-_PIECE = 1 << 20  #: elements
-
-Lanes = tuple[int, int]
 View = Callable[[Tensor], Tensor]
 Tensors = Callable[[str], Tensor | None]
 """HF name → the tensor, or None if it isn't at hand."""
@@ -55,7 +52,7 @@ class Case:
         return (one.absmax, one.zeros, one.nonfinite) == (other.absmax, other.zeros, other.nonfinite)
 
     def rearranged(self, undo: View, redo: View) -> bool:
-        """Whether `undo` makes the right tensor of the wrong one, or `redo` the wrong one of the right."""
+        """Whether `undo` makes the right tensor of the wrong one, or `redo` the wrong one of the right. Neither may copy."""
         return self.makes_right(undo) if self.wrong_tensor is not None else self.makes_wrong(redo)
 
     def makes_right(self, view: View) -> bool:
@@ -66,39 +63,50 @@ class Case:
         """Whether `view` of the right tensor is the wrong one."""
         return _is(self.right_tensor, view, self.wrong)
 
+    def has_rows_rearranged(self, undo: View, redo: View) -> bool:
+        """As `rearranged` of tensors of one shape, for views that move rows as wholes; they see the rows' numbers."""
+        if self._rows is None:
+            return False
+        undone = self.wrong_tensor is not None
+        view, record = (undo, self.right) if undone else (redo, self.wrong)
+        return self._rows.dealt(view) == [record.lanes]
+
+    @cached_property
+    def _rows(self) -> Rows | None:
+        tensor = self.right_tensor if self.wrong_tensor is None else self.wrong_tensor
+        return None if tensor is None else Rows([tensor])
+
+    def changes_to_wrong(self, view: View) -> bool:
+        """As `makes_wrong` for a view that changes elements and leaves them in their place; it may copy."""
+        return _changes(self.right_tensor, view, self.wrong)
+
+    def changes_to_right(self, view: View) -> bool:
+        """As `makes_right`, in the same way."""
+        return _changes(self.wrong_tensor, view, self.right)
+
     def pieces(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Both tensors flat, some megabytes at a time, the wrong one first, and where each piece begins: whole, an
-        embedding in double would take ten times its size. None if one of them is not at hand."""
+        """Both tensors flat, piece by piece, the wrong one first, and where each piece begins. None if one of them is not
+        at hand.
+        """
         if self.wrong_tensor is None or self.right_tensor is None:
             return
         one, other = self.wrong_tensor.flatten(), self.right_tensor.flatten()
-        for at in range(0, len(one), _PIECE):
-            yield at, one[at : at + _PIECE], other[at : at + _PIECE]
-
-    def changes_to_wrong(self, view: View) -> bool:
-        """As `makes_wrong` for a view that changes elements and leaves them in their place: some megabytes at a time."""
-        if self.right_tensor is None or self.right.shape != self.wrong.shape:
-            return False
-        matrix = self.right_tensor.reshape(rows_and_cols(self.right.shape))
-        step = max(_PIECE // max(matrix.shape[1], 1), 1)
-        found = [0, 0]
-        for row in range(0, len(matrix), step):
-            seen = view(matrix[row : row + step])
-            if str(seen.dtype).removeprefix("torch.") != self.wrong.dtype:
-                return False
-            part = fingerprint(seen, row_offset=row, statistics=False).lanes
-            found = [(one + other) % 2**64 for one, other in zip(found, part, strict=True)]
-        return tuple(found) == self.wrong.lanes
+        for at in range(0, len(one), PIECE):
+            yield at, one[at : at + PIECE], other[at : at + PIECE]
 
 
 def _is(tensor: Tensor | None, view: View, record: Record) -> bool:
     if tensor is None:
         return False
     seen = view(tensor)
-    same = (tuple(seen.shape), str(seen.dtype).removeprefix("torch.")) == (record.shape, record.dtype)
-    return same and lanes(seen) == record.lanes
+    return (tuple(seen.shape), _name(seen)) == (record.shape, record.dtype) and lanes(seen) == record.lanes
 
 
-def lanes(tensor: Tensor) -> Lanes:
-    """A whole tensor's lanes."""
-    return fingerprint(tensor, statistics=False).lanes
+def _changes(tensor: Tensor | None, view: View, record: Record) -> bool:
+    if tensor is None or tuple(tensor.shape) != record.shape or _name(view(tensor[..., :0])) != record.dtype:
+        return False
+    return lanes_of(map(view, in_rows(tensor))) == record.lanes
+
+
+def _name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

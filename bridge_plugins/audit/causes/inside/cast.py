@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bridge_plugins.audit.causes.inside.by_piece import in_rows
 from bridge_plugins.audit.causes.inside.case import Case, View
 from bridge_plugins.fingerprint.formats import Kind, named
 
@@ -19,10 +20,8 @@ def explain(case: Case) -> str | None:
     if found == should:
         return next((_detour(case, narrow) for narrow in _NARROW if _went_through(case, narrow)), None)
     if case.right_tensor is not None and case.changes_to_wrong(_to(found.dtype)):
-        back = case.right_tensor.to(found.dtype).to(should.dtype)
-        lost = int((back != case.right_tensor).sum())
-        return f"{case.word} was cast to {found.name}: {_lost(lost, case)}"
-    if case.right_tensor is None and case.makes_right(_to(should.dtype)):
+        return f"{case.word} was cast to {found.name}: {_lost(case, found.dtype)}"
+    if case.right_tensor is None and case.changes_to_right(_to(should.dtype)):
         return f"{case.word} is {found.name}; as {should.name} it is the reference's"
     return None
 
@@ -36,14 +35,12 @@ def _went_through(case: Case, narrow: str) -> bool:
 
 
 def _detour(case: Case, narrow: str) -> str:
+    return f"{case.word} went through {narrow}: {_lost(case, named(narrow).dtype)}"
+
+
+def _lost(case: Case, narrow: torch.dtype) -> str:
     assert case.right_tensor is not None
-    lost = int(
-        (case.right_tensor.to(named(narrow).dtype).to(case.right_tensor.dtype) != case.right_tensor).sum()
-    )
-    return f"{case.word} went through {narrow}: {_lost(lost, case)}"
-
-
-def _lost(lost: int, case: Case) -> str:
+    lost = sum(int((rows.to(narrow).to(rows.dtype) != rows).sum()) for rows in in_rows(case.right_tensor))
     return f"{lost:,} of {case.right.elements:,} elements lost bits" if lost else "no element lost bits"
 
 

@@ -19,9 +19,9 @@ def explain(case: Case) -> str | None:
     for head, groups, queries in _layouts(case.right.shape[0]):
         glued, split = by_group(head, groups, queries), apart(head, groups, queries)
         layout = f"{groups} groups of {queries} + 2 heads of {head}"
-        if case.rearranged(split, glued):
+        if case.has_rows_rearranged(split, glued):
             return f"q, k and v of {case.word} lie by group ({layout}) instead of all q, all k, all v"
-        if case.rearranged(glued, split):
+        if case.has_rows_rearranged(glued, split):
             return f"{case.word} has all q, all k, all v instead of by group ({layout})"
     return None
 

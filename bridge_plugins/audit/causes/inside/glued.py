@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from bridge_plugins.audit.causes.inside.case import Case, View
+from bridge_plugins.audit.causes.inside.by_piece import Lanes, sum_of
+from bridge_plugins.audit.causes.inside.case import Case
+from bridge_plugins.fingerprint import Box, Part, fingerprint_many
+from bridge_plugins.fingerprint.box import Pair
 
 
 def explain(case: Case) -> str | None:
@@ -15,37 +18,27 @@ def explain(case: Case) -> str | None:
     if rows == found or 0 in case.right.shape:
         return None
     if found % rows == 0 and cols % (found // rows) == 0:
-        shards = found // rows
-        fits = case.rearranged(_to_columns(shards), _to_rows(shards))
-        along = "rows instead of columns"
+        shards, along = found // rows, "rows instead of columns"
     elif rows % found == 0:
-        shards = rows // found
-        fits = case.rearranged(_to_rows(shards), _to_columns(shards))
-        along = "columns instead of rows"
+        shards, along = rows // found, "columns instead of rows"
     else:
         return None
+    tensor, record = (
+        (case.wrong_tensor, case.right) if case.wrong_tensor is not None else (case.right_tensor, case.wrong)
+    )
+    fits = tensor is not None and _moved(tensor, shards, record.shape) == record.lanes
     return f"{shards} TP shards of {case.word} are glued along {along}" if fits else None
 
 
-def _to_columns(shards: int) -> View:
-    def view(tensor: Tensor) -> Tensor:
-        rows, cols = tensor.shape
-        return (
-            tensor.reshape(shards, rows // shards, cols)
-            .transpose(0, 1)
-            .reshape(rows // shards, shards * cols)
-        )
-
-    return view
-
-
-def _to_rows(shards: int) -> View:
-    def view(tensor: Tensor) -> Tensor:
-        rows, cols = tensor.shape
-        return (
-            tensor.reshape(rows, shards, cols // shards)
-            .transpose(0, 1)
-            .reshape(shards * rows, cols // shards)
-        )
-
-    return view
+def _moved(tensor: Tensor, shards: int, shape: tuple[int, ...]) -> Lanes:
+    """The fingerprint of the matrix of `shape` whose shards along one axis are the tensor's along the other."""
+    rows, cols = min(len(tensor), shape[0]), min(tensor.shape[1], shape[1])
+    below = [(rows * shard, 0) for shard in range(shards)]
+    beside = [(0, cols * shard) for shard in range(shards)]
+    there, here = (below, beside) if len(tensor) == rows else (beside, below)
+    boxes = [
+        Box(size=Pair(rows, cols), offset=Pair(*to), local_offset=Pair(*of))
+        for to, of in zip(there, here, strict=True)
+    ]
+    parts = fingerprint_many([Part(tensor, box) for box in boxes], statistics=False)
+    return sum_of(part.lanes for part in parts)

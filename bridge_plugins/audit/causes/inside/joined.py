@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import torch
 from torch import Tensor
 
-from bridge_plugins.audit.causes.inside.case import Tensors, View, lanes
+from bridge_plugins.audit.causes.inside.case import Tensors, View
 from bridge_plugins.audit.causes.inside.fused_qkv import HEADS, apart, by_group
+from bridge_plugins.audit.causes.inside.rows import Rows
 from bridge_plugins.audit.record import Record
 
 _JOINED: tuple[Sequence[str], ...] = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"), ("w1", "w3"))
@@ -63,9 +63,12 @@ def _what(
 ) -> str | None:
     if (found is None and expected is None) or not _same_elements(wrong, right):
         return None
-    rows = [record.shape[0] for record in right]
-    for what, undo, redo in _gate_up(words, rows) if len(words) == 2 else _qkv(words, rows):
-        if _is(found, undo, rows, right) if found is not None else _is(expected, redo, rows, wrong):
+    counts = [record.shape[0] for record in right]
+    at_hand = found if found is not None else expected
+    assert at_hand is not None
+    rows, target = Rows(at_hand), [record.lanes for record in (right if found is not None else wrong)]
+    for what, undo, redo in _gate_up(words, counts) if len(words) == 2 else _qkv(words, counts):
+        if rows.dealt(undo if found is not None else redo) == target:
             return what
     return None
 
@@ -83,12 +86,6 @@ def _same_elements(wrong: list[Record], right: list[Record]) -> bool:
         for records in (wrong, right)
     )
     return one == other
-
-
-def _is(tensors: list[Tensor] | None, view: View, rows: list[int], records: list[Record]) -> bool:
-    assert tensors is not None
-    parts = torch.split(view(torch.cat(tensors)), rows)
-    return all(lanes(part) == record.lanes for part, record in zip(parts, records, strict=True))
 
 
 def _gate_up(words: Sequence[str], rows: list[int]) -> Iterator[tuple[str, View, View]]:

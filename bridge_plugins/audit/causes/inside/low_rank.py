@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
+from bridge_plugins.audit.causes.inside.by_piece import in_rows
 from bridge_plugins.audit.causes.inside.case import Case
 
 _MOST = 64  #: an adapter's rank, at most
@@ -24,29 +30,63 @@ def explain(case: Case) -> str | None:
         return None  # rows that changed places differ by a matrix of low rank, too
     if found.dim() != 2 or not found.is_floating_point() or found.numel() > _LARGEST:
         return None
-    apart = found.double() - should.double()
-    touched = [int(apart.any(dim=axis).sum()) for axis in (0, 1)]  # a few rows alone have a low rank anyway
-    most = min(_MOST, min(touched) // 4)
-    rounding = torch.finfo(found.dtype).eps * float(torch.linalg.vector_norm(found.double()))
-    size = float(torch.linalg.vector_norm(apart))
-    if not most or not size > _PLAIN * rounding:  # NaN is nothing that rank could tell of
+    apart = _Apart(found, should)
+    most = min(_MOST, apart.touched // 4)  # a few rows alone have a low rank anyway
+    norm = math.sqrt(sum(float(torch.linalg.vector_norm(rows.double())) ** 2 for rows in in_rows(found)))
+    rounding = torch.finfo(found.dtype).eps * norm
+    if not most or not apart.norm > _PLAIN * rounding:  # NaN is nothing that rank could tell of
         return None
     rank = _rank(apart, most, rounding)
     said = f"{case.word} differs from the reference by a matrix of rank {rank}, as an adapter is"
     return said if rank else None
 
 
-def _rank(matrix: Tensor, most: int, rest: float) -> int:
+@dataclass(frozen=True)
+class _Apart:
+    """What two matrices differ by, in double, some rows at a time: whole, it would take four times a tensor's size."""
+
+    found: Tensor
+    should: Tensor
+
+    def rows(self) -> Iterator[Tensor]:
+        for one, other in zip(in_rows(self.found), in_rows(self.should), strict=True):
+            yield one.double() - other.double()
+
+    def beside(self, basis: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """The same with the rows of another matrix."""
+        start = 0
+        for rows in self.rows():
+            yield basis[start : start + len(rows)], rows
+            start += len(rows)
+
+    @cached_property
+    def norm(self) -> float:
+        """Frobenius."""
+        return math.sqrt(sum(float(torch.linalg.vector_norm(rows)) ** 2 for rows in self.rows()))
+
+    @cached_property
+    def touched(self) -> int:
+        """Rows that differ, or columns, of which there are fewer."""
+        rows, cols = 0, torch.zeros(self.found.shape[1], dtype=torch.bool)
+        for piece in self.rows():
+            rows += int(piece.any(dim=1).sum())
+            cols |= piece.any(dim=0)
+        return min(rows, int(cols.sum()))
+
+
+def _rank(apart: _Apart, most: int, rest: float) -> int:
     """How many singular values leave no more than `rest` of the Frobenius norm; 0 if `most` leave more.
 
     Of a random projection (Halko, Martinsson, Tropp 2011), which is exact for ranks below its width.
     """
-    width = min(2 * most, min(matrix.shape))
+    width = min(2 * most, min(apart.found.shape))
     generator = torch.Generator().manual_seed(_SEED)
-    probe = torch.randn(matrix.shape[1], width, generator=generator, dtype=matrix.dtype)
-    basis = torch.linalg.qr(matrix @ probe).Q
-    within = basis.T @ matrix
-    outside = float(torch.linalg.vector_norm(matrix - basis @ within)) ** 2
+    probe = torch.randn(apart.found.shape[1], width, generator=generator, dtype=torch.float64)
+    basis = torch.linalg.qr(torch.cat([rows @ probe for rows in apart.rows()])).Q
+    within = sum(part.T @ rows for part, rows in apart.beside(basis))
+    outside = sum(
+        float(torch.linalg.vector_norm(rows - part @ within)) ** 2 for part, rows in apart.beside(basis)
+    )
     values = torch.linalg.svdvals(within) ** 2
     left = outside + values.sum() - values.cumsum(0)
     fits = (left[:most] <= rest**2).nonzero()

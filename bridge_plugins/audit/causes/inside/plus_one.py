@@ -15,9 +15,9 @@ def explain(case: Case) -> str | None:
         or not case.right.dtype.startswith(("bfloat", "float"))
     ):
         return None
-    if case.makes_wrong(_plus_one) or case.makes_right(_minus_one):
+    if case.changes_to_wrong(_plus_one) or case.changes_to_right(_minus_one):
         return f"{case.word} is the reference plus 1"
-    if case.makes_wrong(_minus_one) or case.makes_right(_plus_one):
+    if case.changes_to_wrong(_minus_one) or case.changes_to_right(_plus_one):
         return f"{case.word} is the reference minus 1"
     return None
 

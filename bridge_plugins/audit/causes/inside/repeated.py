@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from bridge_plugins.audit.causes.inside.case import Case, lanes
+from bridge_plugins.audit.causes.inside.by_piece import lanes
+from bridge_plugins.audit.causes.inside.case import Case
 from bridge_plugins.fingerprint.coverage import rows_and_cols
 
 SHARDS = (2, 4, 8)
@@ -29,6 +30,7 @@ def explain(case: Case) -> str | None:
 
 def _same(matrix: Tensor, axis: int, shards: int) -> bool:
     first, *others = matrix.chunk(shards, dim=axis)
-    if bool((first == first.flatten()[0]).all()):  # one value everywhere says nothing about shards
+    if any(lanes(other) != lanes(first) for other in others):
         return False
-    return all(lanes(other) == lanes(first) for other in others)
+    # One value everywhere says nothing about shards.
+    return not all(bool((row == first[0, 0]).all()) for row in first)

@@ -23,7 +23,7 @@ def explain(case: Case) -> str | None:
     size = 2.0 ** round(math.log2(case.wrong.norm / case.right.norm))
     factors = [factor for factor in (size, -size) if factor not in (1.0, -1.0)]
     for factor in factors:
-        if case.makes_wrong(_times(factor)) or case.makes_right(_times(1 / factor)):
+        if case.changes_to_wrong(_times(factor)) or case.changes_to_right(_times(1 / factor)):
             return f"{case.word} is the reference times {factor:g}"
     if case.wrong_tensor is not None and case.right_tensor is not None:
         return _by_any(case)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bridge_plugins.audit.causes.inside.case import Case, Lanes
+from bridge_plugins.audit.causes.inside.by_piece import Lanes
+from bridge_plugins.audit.causes.inside.case import Case
 from bridge_plugins.fingerprint import Box, Part, fingerprint_many
 from bridge_plugins.fingerprint.coverage import rows_and_cols
 
