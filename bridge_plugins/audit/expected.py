@@ -41,26 +41,20 @@ class Expected:
 
     @classmethod
     def from_folder(cls, folder: str | Path, *, fingerprints: bool = True) -> Expected:
-        """Read an HF folder: every tensor, one at a time; without `fingerprints` the headers alone.
+        """Read an HF folder over all cores, a few megabytes at a time; without `fingerprints` the headers alone.
+
+        Where there is an index, the files that it names are the model, as for Hugging Face's own loader: others may lie
+        there, such as the same weights in their maker's format.
 
         Without them the rule HASH has nothing to judge by: two layers exchanged go unseen on the trainer's side.
 
         Raises `UsageError` for a folder that holds no safetensors files, or a damaged one.
         """
-        from safetensors import safe_open
-
-        from bridge_plugins.fingerprint import fingerprint
+        from bridge_plugins.audit.sources.hf_folder import HfFolder
         from bridge_plugins.layout.sources import read_sources
 
         sources = {source.name: source for source in read_sources(folder)}
-        records = {}
-        if fingerprints:
-            for file in sorted(Path(folder).glob("*.safetensors")):
-                with safe_open(file, framework="pt") as tensors:
-                    for name in tensors.keys():  # noqa: SIM118 (safe_open is no mapping)
-                        tensor = tensors.get_tensor(name)
-                        taken = fingerprint(tensor)
-                        records[name] = Record.of(name, tuple(tensor.shape), tensor.nbytes, taken)
+        records = HfFolder.read(Path(folder)).summary().records if fingerprints else {}
         tied, layers = _of_config_file(Path(folder) / "config.json")
         tensor = _reader(Path(folder)) if fingerprints else None
         return cls(str(folder), sources, records, tied, layers, tensor=tensor)

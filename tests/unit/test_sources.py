@@ -12,7 +12,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from bridge_plugins.audit.expected import Expected
 from bridge_plugins.audit.sources.hf_folder import HfFolder
+from bridge_plugins.engines.sglang.transports.from_disk import stored
 from bridge_plugins.errors import UsageError
 from bridge_plugins.layout.sources import Source, read_sources
 from bridge_plugins.names.preflight.source import of_files
@@ -31,6 +33,19 @@ def test_every_file_is_read(folder: Path) -> None:
         Source("b", (2, 3), "bfloat16"),
         Source("c", (), "int8"),
     ]
+
+
+def test_a_file_that_the_index_does_not_name_is_no_part_of_the_model(folder: Path) -> None:
+    """As for Hugging Face's loader and the engine's: some folders hold the weights once more, in their maker's format."""
+    files = {"a": "model-2.safetensors", "b": "model-1.safetensors", "c": "model-2.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    extra = {"a": torch.ones(4), "tok_embeddings.weight": torch.ones(3)}
+    save_file(extra, folder / "consolidated.safetensors")
+    expected = Expected.from_folder(folder)
+    assert expected.sources.keys() == expected.records.keys() == set("abc")
+    assert expected.records == HfFolder.read(folder).summary().records
+    assert expected.records["a"].absmax == 0
+    assert {name: float(tensor.sum()) for name, tensor in stored(folder)} == {"a": 0, "b": 0, "c": 0}
 
 
 def test_a_folder_without_weights_says_what_to_name(tmp_path: Path) -> None:

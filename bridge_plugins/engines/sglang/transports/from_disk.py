@@ -12,7 +12,7 @@ from torch import Tensor
 from bridge_plugins.audit.handover import handed_over
 from bridge_plugins.engines.sglang.buckets import NamedTensors
 from bridge_plugins.engines.sglang.client import Engine
-from bridge_plugins.errors import UsageError
+from bridge_plugins.layout.sources import read_weights
 
 
 class FromDisk:
@@ -73,13 +73,9 @@ class FromDisk:
 
 
 def stored(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of an HF folder by name, one after another, as a stream. Raises `UsageError` if it holds none."""
-    from safetensors import safe_open
+    """The tensors of an HF folder by name, one after another, as a stream: those that an engine loads from it, so that
+    files beside those that its index names are left out.
 
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise UsageError(f"{folder} has no *.safetensors: give a folder that an HF model was saved to")
-    for file in files:
-        with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 (it is no mapping)
-                yield name, tensors.get_tensor(name)
+    Raises `UsageError` if it holds none, or if a file that its index names is not there.
+    """
+    return read_weights(folder)
