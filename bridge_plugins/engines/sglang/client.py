@@ -24,13 +24,19 @@ class Engine:
     Args:
         url: as in ``http://127.0.0.1:30000``.
         api_key: the server's ``--admin-api-key`` (or ``--api-key``), if it has one.
-        timeout: seconds for any one call.
+        timeout: seconds for any one call, a day at most.
 
-    Raises `UsageError` for what is no URL.
+    Raises `UsageError` for what is no URL, no time, or no key that a header can carry.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 120.0) -> None:
         self.url = url.rstrip("/")
+        if not 0 < timeout <= 86_400:
+            raise UsageError(f"{url}: a timeout of {timeout:g} s: give more than 0, and 86400 at most")
+        if api_key and not (api_key.isascii() and api_key.isprintable()):
+            raise UsageError(
+                f"{url}: its key holds a line's end or what isn't ASCII; no header can carry that"
+            )
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         # Loopback and cluster addresses: a proxy from the environment has no business here.
         try:

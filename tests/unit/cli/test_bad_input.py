@@ -180,6 +180,22 @@ def test_what_is_no_url_of_an_engine(summary: Path, url: str) -> None:
     assert "http://HOST:PORT" in said
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
+def test_a_timeout_that_is_none(summary: Path, seconds: str) -> None:
+    said = audit("verify", summary, "--engine", "http://127.0.0.1:9", "--timeout", seconds).error
+    assert "give more than 0" in said
+
+
+@pytest.mark.parametrize("key", ["sesame\n", "schlüssel"])
+def test_a_key_that_no_header_carries_is_not_printed(
+    summary: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("KEY", key)
+    said = audit("verify", summary, "--engine", "http://127.0.0.1:9", "--api-key-env", "KEY").error
+    assert "no header can carry that" in said
+    assert key.strip() not in said
+
+
 def test_a_name_in_brackets_is_no_markup(tmp_path: Path) -> None:
     names = ("model.layers.0.[/w].weight", "model.layers.0.[bold]w.weight")
     odd = save(tmp_path / "odd", {name: torch.ones(2) for name in names})
