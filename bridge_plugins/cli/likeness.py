@@ -43,6 +43,8 @@ def limit_of(limit: float | None, contract: str) -> float:
     """What was asked for; else a contract's; else that of bfloat16 on both sides."""
     if limit is not None and contract:
         raise UsageError("--limit and --contract exclude each other; give one")
+    if limit is not None and not limit >= 0:  # nothing is larger than NaN
+        raise UsageError(f"--limit {limit:g}: give nats, 0 or more")
     if contract:
         return read_contract(contract).max_logprob_diff
     return MAX_LOGPROB_DIFF if limit is None else limit

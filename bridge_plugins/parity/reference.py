@@ -11,6 +11,8 @@ import torch
 from bridge_plugins.errors import UsageError
 from bridge_plugins.parity.scores import Scored
 
+_SAID = 200  #: letters of what transformers says: often an essay
+
 
 def tokenize(folder: Path, prompts: Sequence[str]) -> list[list[int]]:
     """Token numbers of each prompt, by the folder's own tokenizer. Raises `UsageError` if it has none."""
@@ -46,5 +48,5 @@ def _loaded(loader: Any, folder: Path, **options: Any) -> Any:
     try:
         return loader.from_pretrained(folder, local_files_only=True, **options)
     except Exception as error:  # whatever transformers raises for a folder that isn't one of its own
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UsageError(f"transformers can't load {folder}: {first}") from error
+        said = " ".join(str(error).split())[:_SAID] or type(error).__name__
+        raise UsageError(f"transformers can't load {folder}: {said}") from error

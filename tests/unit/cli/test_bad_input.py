@@ -196,6 +196,12 @@ def test_a_key_that_no_header_carries_is_not_printed(
     assert key.strip() not in said
 
 
+@pytest.mark.parametrize("limit", ["nan", "-1"])
+def test_a_limit_that_is_none(tmp_path: Path, limit: str) -> None:
+    said = audit("parity", tmp_path, "--engine", "http://127.0.0.1:9", "--limit", limit).error
+    assert f"--limit {limit}: give nats, 0 or more" in said
+
+
 def test_a_name_in_brackets_is_no_markup(tmp_path: Path) -> None:
     names = ("model.layers.0.[/w].weight", "model.layers.0.[bold]w.weight")
     odd = save(tmp_path / "odd", {name: torch.ones(2) for name in names})
