@@ -59,11 +59,13 @@ def versions_of(python: str) -> dict[str, str]:
     try:
         command = [python, "-c", _ASK, *PACKAGES]  # an interpreter that the user names
         answer = subprocess.run(command, capture_output=True, check=True, timeout=60)  # noqa: S603
-    except (OSError, subprocess.SubprocessError) as error:
+        return msgspec.json.decode(answer.stdout, type=dict[str, str])
+    except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as error:
+        status = getattr(error, "returncode", None)
+        said = error if status is None else f"exit status {status}"
         raise UsageError(
-            f"{python} can't be asked for its packages ({error}); give a Python interpreter"
+            f"{python} can't be asked for its packages ({said}); give a Python interpreter"
         ) from error
-    return msgspec.json.decode(answer.stdout, type=dict[str, str])
 
 
 def pins(installed: Mapping[str, str]) -> list[Pin]:

@@ -51,6 +51,13 @@ def test_another_environment_is_asked_through_its_interpreter() -> None:
         environment.versions_of("/no/such/python")
 
 
+@pytest.mark.parametrize(("program", "why"), [("false", r"\(exit status 1\)"), ("true", "truncated")])
+def test_a_program_that_is_no_interpreter_is_a_short_line(program: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as said:
+        environment.versions_of(program)
+    assert len(str(said.value)) < 120
+
+
 def doctor(python: Python, *options: str, **variables: str) -> Any:
     return python(
         "-m", "bridge_plugins.cli", "plugins", "doctor", *options, BRIDGE_PLUGINS_CPU="1", **variables
