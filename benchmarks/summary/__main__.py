@@ -1,102 +1,102 @@
-"""Read an HF folder as a user does, and time it: ``python -m benchmarks.summary [--gb 3] [--folder MODEL] [--keep]``.
+"""``bridge-audit`` as a user runs it, timed: ``python -m benchmarks.summary [--gb 3 12] [--folder MODEL] [--keep]``.
 
-Beside it, in the same run, xxh3-128 of the same files: by the tool ``xxh128sum`` if it is installed, and in Python.
+Beside a folder's summary, in the same run, xxh3-128 of the same files: by the tool ``xxh128sum`` if it is installed, and in
+Python, from mapped files and in blocks as the tool reads them.
 """
 
 from __future__ import annotations
 
 import argparse
-import mmap
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import xxhash
+from benchmarks.fingerprint.report import Report
+from benchmarks.summary import checksums
+from benchmarks.summary.model import make_folder, make_summary
+from benchmarks.summary.page import write_page
+from benchmarks.summary.timing import Taken, best, call, command, memory
 
-from benchmarks.fingerprint.report import Report, Table
-from benchmarks.summary.model import make_folder
-
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[1] / "results" / "summary_cpu.json"
 ROUNDS = 5
+AUDIT = (sys.executable, "-m", "bridge_plugins.cli", "audit")
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.summary", description=__doc__)
-    parser.add_argument("--gb", type=float, default=3, help="of the folder that is made")
+    parser.add_argument("--gb", type=float, nargs="+", default=[3, 12], help="of the folders that are made")
     parser.add_argument("--folder", type=Path, help="a model of your own instead")
     parser.add_argument("--cold", action="store_true", help="the files are not in the page cache")
-    parser.add_argument("--keep", action="store_true", help=f"write the numbers to {RESULTS.name}/")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the numbers, and remake docs/command_line.md"
+    )
     options = parser.parse_args()
     report = Report.here("cpu")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.folder or make_folder(Path(temporary) / "model", int(options.gb * 1e9))
-        measure(report, folder, cold=options.cold)
+        measure_small(report, Path(temporary))
+        if options.folder:
+            measure(report, options.folder, cold=options.cold)
+        for size in [] if options.folder else options.gb:
+            folder = make_folder(Path(temporary) / "model", int(size * 1e9))
+            measure(report, folder, cold=options.cold)
+            shutil.rmtree(folder)
     print(report.text())
     if options.keep:
-        report.save(RESULTS / "summary_cpu.json")
+        report.save(RESULTS)
+        write_page(RESULTS)
+
+
+def measure_small(report: Report, temporary: Path) -> None:
+    """What reads no weights to speak of."""
+    small = make_folder(temporary / "small", 1_000_000)
+    large = make_summary()
+    large.write(temporary / "a.json")
+    large.write(temporary / "b.json")
+    make_summary(exchanged=(5, 29)).write(temporary / "c.json")
+    diff = [*AUDIT, "diff", str(temporary / "a.json")]
+    commands = {
+        "--help": [*AUDIT, "--help"],
+        "summary of a folder of 1 MB": [*AUDIT, "summary", str(small)],
+        f"diff of two summaries of {len(large.records):,} tensors": [*diff, str(temporary / "b.json")],
+        "the same, two layers exchanged": [*diff, str(temporary / "c.json")],
+    }
+    acts = {what: command(*words) for what, words in commands.items()}
+    table = report.table("To start, and summaries alone")
+    for what, taken in best(acts, ROUNDS, lambda: None).items():
+        table.add(what, taken.seconds, "s", None, _used(taken, commands[what]))
 
 
 def measure(report: Report, folder: Path, *, cold: bool) -> None:
-    """The best of several rounds, each of all commands in turn: what disturbs one disturbs its neighbours."""
+    """A folder's summary, beside checksums of its files."""
     files = sorted(folder.glob("*.safetensors"))
     nbytes = sum(file.stat().st_size for file in files)
-    audit = [sys.executable, "-m", "bridge_plugins.cli", "audit", "summary"]
-    acts: dict[str, Callable[[], object]] = {}
+    acts: dict[str, Callable[[], Taken]] = {}
     if tool := shutil.which("xxh128sum"):
-        acts["xxh128sum"] = lambda: _run([tool, *map(str, files)])
-    acts["xxh3-128 in Python, files mapped"] = lambda: [_checksum(file) for file in files]
-    acts["bridge-audit summary"] = lambda: _run([*audit, str(folder)])
-    with tempfile.TemporaryDirectory() as temporary:
-        small = make_folder(Path(temporary) / "model", 1_000_000)
-        acts["of that, to start: a folder of 1 MB"] = lambda: _run([*audit, str(small)])
-        best: dict[str, tuple[float, float]] = {}
-        for _ in range(ROUNDS):
-            for what, act in acts.items():
-                if cold:
-                    _evict(files)
-                taken = _timed(act)
-                best[what] = min(best.get(what, taken), taken)
-    table = report.table(
-        f"A folder of {nbytes / 1e9:.2f} GB, {'not in' if cold else 'in'} the page cache", next(iter(acts))
+        acts["xxh128sum"] = command(tool, *map(str, files))
+    acts["xxh3-128 in Python, read 64 KiB at a time, as xxh128sum does"] = call(
+        lambda: checksums.in_blocks(files)
     )
-    _rows(table, best, nbytes)
-
-
-def _rows(table: Table, best: dict[str, tuple[float, float]], nbytes: int) -> None:
-    base = next(iter(best.values()))[0]
-    for what, (seconds, cpu) in best.items():
-        rate = "" if "to start" in what else f"{nbytes / seconds / 1e9:.1f} GB/s, "
-        table.add(what, seconds, "s", seconds / base, f"{rate}{cpu:.2f} s of CPU")
-    seconds, cpu = (
-        whole - start
-        for whole, start in zip(
-            best["bridge-audit summary"], best["of that, to start: a folder of 1 MB"], strict=True
+    acts["xxh3-128 in Python, files mapped"] = call(lambda: checksums.mapped(files))
+    audit = [*AUDIT, "summary", str(folder)]
+    acts["bridge-audit summary"] = command(*audit)
+    taken = best(acts, ROUNDS, lambda: _evict(files) if cold else None)
+    where = "not in" if cold else "in"
+    table = report.table(f"A folder of {nbytes / 1e9:.1f} GB, {where} the page cache", next(iter(acts)))
+    base = next(iter(taken.values())).seconds
+    for what, one in taken.items():
+        used = _used(one, audit if what == "bridge-audit summary" else [])
+        table.add(
+            what, one.seconds, "s", one.seconds / base, f"{nbytes / one.seconds / 1e9:.1f} GB/s, {used}"
         )
-    )
-    note = f"{nbytes / seconds / 1e9:.1f} GB/s, {cpu:.2f} s of CPU"
-    table.add("… and to read", seconds, "s", seconds / base, note)
 
 
-def _timed(act: Callable[[], object]) -> tuple[float, float]:
-    """Seconds on the clock, and of CPU, children included."""
-    started, cpu = time.perf_counter(), sum(os.times()[:4])
-    act()
-    return time.perf_counter() - started, sum(os.times()[:4]) - cpu
-
-
-def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 (its own command lines)
-
-
-def _checksum(file: Path) -> bytes:
-    with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapped:
-        return xxhash.xxh3_128(mapped).digest()
+def _used(taken: Taken, words: Sequence[str]) -> str:
+    own = f", {memory(*words) / 1e9:.2f} GB of memory of its own" if words else ""
+    return f"{taken.cpu:.2f} s of CPU{own}"
 
 
 def _evict(files: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""An HF folder of random weights of any size, written without holding it."""
+"""HF folders of random weights of any size, written without holding them, and summaries of a large model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+
+from bridge_plugins.audit.record import Record
+from bridge_plugins.audit.summary import Header, Summary, summarize
 
 ROWS, COLS = 6144, 2048  #: of a projection of Qwen3-1.7B, 25 MB in bfloat16
 PARTS = ("gate_proj", "up_proj", "down_proj", "other")
@@ -44,3 +47,26 @@ def make_folder(folder: Path, nbytes: int) -> Path:
         index |= dict.fromkeys(group, file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
     return folder
+
+
+LAYERS, EXPERTS = 58, 258
+
+
+def make_summary(exchanged: tuple[int, int] = (0, 0)) -> Summary:
+    """A summary of as many experts as DeepSeek-V3 has, and a few more. Two layers carry each other's weights."""
+    one, other = exchanged
+    generator = np.random.default_rng(0)
+    lanes = generator.integers(0, 2**64, (LAYERS, EXPERTS, 3, 2), np.uint64)
+    lanes[[one, other]] = lanes[[other, one]]
+    shape = (2048, 7168)
+    records = (
+        Record(
+            f"model.layers.{layer}.mlp.experts.{expert}.{part}.weight",
+            *(shape, "bfloat16", tuple(lanes[layer, expert, at].tolist()), 2 * shape[0] * shape[1]),
+            *(76.7, 0.1),
+        )
+        for layer in range(LAYERS)
+        for expert in range(EXPERTS)
+        for at, part in enumerate(PARTS[:3])
+    )
+    return summarize(Header(model="large", topology="", version=""), records)
