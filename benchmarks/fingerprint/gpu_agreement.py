@@ -48,6 +48,9 @@ def agreement(report: Report) -> None:
     for what in ("on a stream", "on a stream, kinds seen before"):
         _add(recorder, parts)
         table.add(what, _equal(recorder.read(), expected), "equal", None, f"of {len(parts):,}")
+    torch.cuda._sleep(1 << 28)  # type: ignore[no-untyped-call]
+    _add(recorder, parts)
+    table.add("on a busy stream", _equal(recorder.read(), expected), "equal", None, f"of {len(parts):,}")
     whole = [index for index, part in enumerate(parts) if part.box is None and part.as_dtype is None]
     for what in ("all at hand", "all at hand, kinds seen before"):
         recorder.add_all([parts[index].tensor for index in whole])

@@ -25,9 +25,11 @@ def on_device(device: torch.device) -> AbstractContextManager[object]:
 
 
 def on_stream(device: torch.device, stream: int) -> AbstractContextManager[object]:
-    """Make a stream the current one."""
+    """Make a stream the current one, by its handle."""
     if device.type != "cuda":
         return nullcontext()
+    if not stream:  # torch would take a new stream for an external one without a handle
+        return torch.cuda.stream(torch.cuda.default_stream(device))
     external = torch.cuda.ExternalStream(stream, device)  # type: ignore[no-untyped-call]
     return torch.cuda.stream(external)
 
