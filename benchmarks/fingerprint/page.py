@@ -22,7 +22,7 @@ How to read the numbers, and what bounds them, is said in [fingerprint.md](finge
   host's and 4 µs of that the driver's launch, which no batch can hide: a tensor must be read before it is handed on. Where
   the consumer takes buckets (ours does), those are read at once, and 3 µs are left: a fifth of an export that does nothing
   else, and too little to be seen in a push of 18,867 tensors ([one GPU](one_gpu.md)).
-- **On one CPU core, all statistics together** run well below a plain 64-bit sum (the table has the number), rows of 4 words
+- **On one CPU core, all statistics together** run below a plain 64-bit sum (the table has the number), rows of 4 words
   at an eighth of it.
 - **Short rows on a GPU**: rows of 2 words at 0.49 of the read rate, of 4 words at 0.66, bytes in rows of 4 words at 0.72,
   a transposed store at 0.58, rows of odd lengths at 0.69, and a single long row at 0.36. 8-bit floats are at 0.78.
