@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import msgspec
 
 from bridge_plugins.audit.comparison import Changed, Difference, compare
 from bridge_plugins.audit.diagnosis import Cause, diagnose
+from bridge_plugins.audit.record import Record
 from bridge_plugins.audit.sources.adapters import Adapters
 from bridge_plugins.audit.sources.engine import EngineSource
 from bridge_plugins.audit.sources.parse import parse
@@ -54,6 +55,7 @@ def without_collector() -> Iterator[None]:
 def find(expected: str, found: str, earlier: list[str], adapter: Path | None = None) -> Outcome:
     """Compare two sources, and explain what differs."""
     one, other = parse(expected), parse(found)
+    olds = [parse(text) for text in earlier]  # also where nothing differs, and none of them is read
     adapters = Adapters.read(adapter) if adapter else None
     not_compared: dict[str, str] = {}
     if isinstance(one, EngineSource):  # an engine is asked for what the other side has
@@ -74,9 +76,7 @@ def find(expected: str, found: str, earlier: list[str], adapter: Path | None = N
         changed=_with_distances(difference, one, other, before),
     )
     wrong = {changed.name: after.records[changed.name] for changed in difference.changed}
-    versions = (
-        {_label(source, summary): summary.records for source, summary in _read(earlier)} if wrong else {}
-    )
+    versions = dict(map(_version, olds)) if wrong else {}
     causes = diagnose(
         wrong,
         before.records,
@@ -95,13 +95,10 @@ def _tensors(source: Source, names: Iterable[str]) -> Callable[[str], Tensor | N
     return lambda name: source.tensor(name) if source.has(name) else None
 
 
-def _read(texts: list[str]) -> Iterator[tuple[str, Summary]]:
-    for text in texts:
-        yield text, sources.read(text)
-
-
-def _label(source: str, summary: Summary) -> str:
-    return f"version {summary.header.version}" if summary.header.version else source
+def _version(source: Source) -> tuple[str, Mapping[str, Record]]:
+    """What a source of an earlier version is called, and its records."""
+    summary = sources.read(source)
+    return f"version {summary.header.version}" if summary.header.version else str(source), summary.records
 
 
 def _with_distances(

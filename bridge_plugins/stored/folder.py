@@ -32,6 +32,10 @@ def read_folder(path: Path) -> dict[str, StoredTensor]:
         raise UsageError(
             f"{path}: {odd[0]} is in {where} ({len(odd)} such names): is it another model's index?"
         )
+    if not tensors:
+        raise UsageError(
+            f"{path} has no tensor in its *.safetensors: name a folder with a Hugging Face checkpoint"
+        )
     return tensors
 
 
@@ -41,12 +45,17 @@ def read_index(path: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:
-        listed = json.loads(file.read_bytes())["weight_map"]
-        if not listed or not all(isinstance(name, str) for name in listed.values()):
-            raise TypeError("its weight_map is no map of tensors to files")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{file} is no index: {type(error).__name__}: {error}") from error
-    return dict(listed)
+        index = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is no index: {error}; fetch it again") from error
+    listed = index.get("weight_map") if isinstance(index, dict) else None
+    if not (listed and isinstance(listed, dict) and all(isinstance(name, str) for name in listed.values())):
+        raise UsageError(f"{file} is no index: its weight_map is no map of tensors to files; fetch it again")
+    if odd := next((name for pair in listed.items() for name in pair if not name.isprintable()), None):
+        raise UsageError(
+            f"{file} is no index: it has {odd!r}, with characters that can't be printed; give it another name"
+        )
+    return listed
 
 
 def weight_files(path: Path, listed: dict[str, str]) -> list[Path]:

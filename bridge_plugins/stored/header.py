@@ -43,7 +43,7 @@ class StoredTensor:
 def read_header(file: Path) -> list[StoredTensor]:
     """The tensors of a safetensors file in the order of its bytes.
 
-    Raises `UsageError` for a file that is cut, or no safetensors file.
+    Raises `UsageError` for a file that is cut, or no safetensors file, or has a name that can't be printed.
     """
     try:
         size = file.stat().st_size
@@ -73,19 +73,23 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"its header has {next(name for name in names if names.count(name) > 1)} twice")
+        raise ValueError(f"its header has {next(name for name in names if names.count(name) > 1)!r} twice")
     return made
 
 
 def _stored(file: Path, data: int, name: str, entry: Any) -> StoredTensor:
+    if not name.isprintable():  # a terminal would obey it
+        raise ValueError(
+            f"it names a tensor {name!r}, with characters that can't be printed; give it another name"
+        )
     if not isinstance(entry, dict) or not entry.keys() >= {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{name} lacks a dtype, a shape or data_offsets")
     if not (isinstance(entry["dtype"], str) and entry["dtype"] in _DTYPES):
-        raise ValueError(f"{name} is {entry['dtype']}, which is no dtype of safetensors")
+        raise ValueError(f"{name} is {entry['dtype']!r}, which is no dtype of safetensors")
     dtype, bits = _DTYPES[entry["dtype"]]
     shape, offsets = entry["shape"], entry["data_offsets"]
     if not (_are_counts(shape) and _are_counts(offsets) and len(offsets) == 2):
-        raise ValueError(f"{name} has the shape {shape} and the data_offsets {offsets}, which are none")
+        raise ValueError(f"{name} has the shape {shape!r} and the data_offsets {offsets!r}, which are none")
     begin, end = offsets
     if 8 * (end - begin) != math.prod(shape) * bits:
         raise ValueError(f"{name} is {dtype} {shape} and has {end - begin} bytes")

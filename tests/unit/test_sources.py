@@ -80,11 +80,13 @@ def write(file: Path, header: str, data: int = 8) -> None:
 
 LIES = {
     "x lacks a dtype": {"x": {"dtype": "F32"}},
-    "x is X9, which is no dtype": {"x": entry("X9", [8], 0, 8)},
+    "x is 'X9', which is no dtype": {"x": entry("X9", [8], 0, 8)},
     r"x is float32 \[3\] and has 8 bytes": {"x": entry("F32", [3], 0, 8)},
     "x is F4": {"x": entry("F4", [8], 0, 8)},
     r"data_offsets \[-8, 0\], which are none": {"x": entry("F32", [2], -8, 0)},
     "data_offsets 8, which are none": {"x": {**entry("F32", [2], 0, 8), "data_offsets": 8}},
+    r"x is '\\x1b', which is no dtype": {"x": entry("\x1b", [8], 0, 8)},
+    r"the shape '\\x1b'": {"x": {**entry("F32", [2], 0, 8), "shape": "\x1b"}},
     r"shape \[2.0\]": {"x": entry("F32", [2.0], 0, 8)},  # type: ignore[list-item]
     "y lies in the tensor before it": {"x": entry("F32", [1], 0, 4), "y": entry("F16", [3], 2, 8)},
     "y does not follow the tensor before it": {"x": entry("U8", [2], 0, 2), "y": entry("F32", [1], 4, 8)},
@@ -113,7 +115,7 @@ def test_a_header_that_lies_is_refused_as_safetensors_itself_does(
 def test_a_name_twice_in_a_header(tmp_path: Path, read: Callable[[Path], object]) -> None:
     both = [f'"x": {json.dumps(entry("F32", [1], at, at + 4))}' for at in (0, 4)]
     write(tmp_path / "model.safetensors", "{" + ", ".join(both) + "}")
-    with pytest.raises(UsageError, match="its header has x twice"):
+    with pytest.raises(UsageError, match="its header has 'x' twice"):
         read(tmp_path)
 
 

@@ -14,6 +14,8 @@ _SOURCES = "a folder of a Hugging Face model, a summary (a file, or a folder of 
 
 def parse(text: str) -> Source:
     """A source from what the user wrote. Raises `UsageError` for what is none of them, or a damaged folder."""
+    if not text:  # which to a path is the current folder
+        raise UsageError(f"an empty name is no source; a source is {_SOURCES}")
     if "://" in text:
         if not text.startswith(("http://", "https://")):
             raise UsageError(f"{text} is no URL of an engine: it begins with http:// or https://")
@@ -26,6 +28,10 @@ def parse(text: str) -> Source:
             raise UsageError(f"{path} is one file of a model: name its folder, {path.parent}")
         return SummaryFiles(path)
     if not path.is_dir():
+        if path.exists():
+            raise UsageError(
+                f"{path} is a device or a pipe: write it to a file first; a source is {_SOURCES}"
+            )
         raise UsageError(f"{path} is not there; a source is {_SOURCES}")
     if any(path.glob("*.safetensors")) or (path / "model.safetensors.index.json").is_file():
         return HfFolder.read(path)

@@ -41,6 +41,48 @@ def test_what_is_no_source(tmp_path: Path) -> None:
     assert f"name its folder, {tmp_path}" in audit("show", tmp_path / "model.safetensors").error
 
 
+@pytest.mark.parametrize("command", ["show", "summary"])
+def test_no_name_at_all_is_not_the_current_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(folder)
+    assert "an empty name is no source; a source is a folder" in audit(command, "").error
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "pipe"])
+def test_a_device_or_a_pipe_is_no_source(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    said = audit("show", tmp_path / name).error
+    assert f"{tmp_path / name} is a device or a pipe" in said
+    assert "write it to a file first" in said
+
+
+def test_an_earlier_source_is_looked_at_though_nothing_differs(folder: Path, tmp_path: Path) -> None:
+    said = audit("diff", folder, folder, "--earlier", tmp_path / "nowhere").error
+    assert f"{tmp_path / 'nowhere'} is not there" in said
+
+
+@pytest.mark.parametrize("command", ["show", "summary", "diff"])
+def test_a_folder_without_a_tensor(tmp_path: Path, command: str) -> None:
+    save_file({}, tmp_path / "model.safetensors")
+    said = audit(command, *[tmp_path] * (2 if command == "diff" else 1)).error
+    assert f"{tmp_path} has no tensor in its *.safetensors" in said
+
+
+@pytest.mark.parametrize("odd", ["\x1b[31m", "\n", "\x7f", "\x9b", "\u202e"])
+def test_a_name_that_a_terminal_would_obey(tmp_path: Path, odd: str) -> None:
+    name, file = f"model.{odd}.weight", tmp_path / "model.safetensors"
+    save_file({name: torch.ones(1)}, file)
+    assert f"{file} is no safetensors file: it names a tensor {name!r}" in audit("show", tmp_path).error
+    save_file({"model.weight": torch.ones(1)}, file)
+    index = tmp_path / "model.safetensors.index.json"
+    for named, where in ((name, file.name), ("model.weight", f"{odd}.safetensors")):
+        index.write_text(json.dumps({"weight_map": {named: where}}))
+        said = audit("show", tmp_path).error
+        assert f"{index} is no index: it has " in said
+        assert repr(odd)[1:-1] in said
+
+
 def test_a_torch_dist_checkpoint_is_not_unpickled(tmp_path: Path) -> None:
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("10")
     assert "a torch_dist checkpoint" in audit("show", tmp_path).error
@@ -64,9 +106,17 @@ def test_an_index_of_another_model(folder: Path) -> None:
     assert "other.weight is in the index but in no file" in audit("show", folder).error
     index.write_text(json.dumps({"weight_map": dict(list(listed.items())[1:])}))
     assert "is in a file but not in the index" in audit("show", folder).error
-    for content in ("", "{}", '{"weight_map": {"a": 1}}', "[]"):
+    index.write_text("")
+    assert f"{index} is no index: Expecting value" in audit("show", folder).error
+
+
+@pytest.mark.parametrize("weight_map", ['["a"]', '"a"', "1", "null", "{}", '{"a": 1}', '{"a": ["b"]}'])
+def test_an_index_that_is_no_map_of_tensors_to_files(folder: Path, weight_map: str) -> None:
+    index = folder / "model.safetensors.index.json"
+    for content in (f'{{"weight_map": {weight_map}}}', weight_map):
         index.write_text(content)
-        assert f"{index} is no index" in audit("show", folder).error
+        said = audit("show", folder).error
+        assert f"{index} is no index: its weight_map is no map of tensors to files; fetch it again" in said
 
 
 def test_an_index_names_no_file_elsewhere(folder: Path, tmp_path: Path) -> None:
