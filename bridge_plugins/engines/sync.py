@@ -13,6 +13,7 @@ from bridge_plugins.audit import Finding, Summary, WeightAudit, handover
 from bridge_plugins.audit.recording import Recording
 from bridge_plugins.audit.verdict import Verdict
 from bridge_plugins.engines.label import label
+from bridge_plugins.engines.sglang.buckets import buckets
 from bridge_plugins.engines.sglang.client import Engine, PauseMode
 from bridge_plugins.engines.sglang.comparison import Comparison
 from bridge_plugins.engines.sglang.fleet import Fleet, OnFailure
@@ -109,7 +110,7 @@ class WeightSync:
                 "a strict audit needs the export twice, once before anything is sent: "
                 "give a function, as in sync.push(lambda: bridge.export_hf_weights(model), version)"
             )
-        for _ in self.audit.watch(_stream_of(export)):
+        for _ in self.audit.watch_buckets(buckets(_stream_of(export), self.bucket_bytes)):
             pass
         return self.audit.finish(version, self.group, trained=trained)
 
