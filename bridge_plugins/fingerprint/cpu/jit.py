@@ -65,11 +65,8 @@ def _load(width: int) -> Any:
 
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             typed = builder.inttoptr(args[0], ir.IntType(8 * width).as_pointer())
-            return (
-                builder.zext(builder.load(typed, align=1), ir.IntType(64))
-                if width < 8
-                else builder.load(typed, align=1)
-            )
+            bits = builder.load(typed, align=1)
+            return builder.zext(bits, ir.IntType(64)) if width < 8 else bits
 
         return types.uint64(address), generate
 

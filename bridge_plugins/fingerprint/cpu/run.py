@@ -47,10 +47,8 @@ class Pass:
         table = self._table.copy()
         table[:, ADDRESS] = addresses[self._filled]
         found = np.zeros((units, 8))
-        blocks, out = (
-            _address(table),
-            _address(found),
-        )  # once: for a small tensor this takes longer than the rest
+        # Once: for a small tensor this takes longer than the rest.
+        blocks, out = _address(table), _address(found)
 
         def work(first: int, last: int) -> None:
             measure_units(self._at, blocks, first, last, out)
