@@ -15,18 +15,22 @@ from tests.fingerprint.cases import assert_same, formats, random_bits, seeds, sh
 KINDS = ("as it is", "transposed", "every other row", "later in its storage", "odd address")
 
 
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
 def held(tensor: Tensor, kind: str) -> Tensor:
-    """The same numbers as `tensor`, held in another way."""
-    if kind == "transposed" and tensor.ndim > 1:
-        return tensor.transpose(0, -1).contiguous().transpose(0, -1)
-    if kind == "every other row" and tensor.ndim and tensor.shape[0]:
-        return torch.stack([tensor, tensor.clone()], dim=1)[:, 0]
-    if kind in ("later in its storage", "odd address"):
+    """The same bits as `tensor`, held in another way."""
+    bits = tensor.view(INTEGERS[tensor.element_size()])  # torch can't even copy some dtypes
+    if kind == "transposed" and bits.ndim > 1:
+        bits = bits.transpose(0, -1).contiguous().transpose(0, -1)
+    elif kind == "every other row" and bits.ndim and bits.shape[0]:
+        bits = torch.stack([bits, bits.clone()], dim=1)[:, 0]
+    elif kind in ("later in its storage", "odd address"):
         before = 16 if kind == "later in its storage" else 1
-        storage = torch.zeros(tensor.numel() + before, dtype=tensor.dtype)
-        storage[before:] = tensor.reshape(-1)
-        return storage[before:].view(tensor.shape)
-    return tensor
+        storage = torch.zeros(bits.numel() + before, dtype=bits.dtype)
+        storage[before:] = bits.reshape(-1)
+        bits = storage[before:].view(bits.shape)
+    return bits.view(tensor.dtype)
 
 
 @settings(deadline=None)
