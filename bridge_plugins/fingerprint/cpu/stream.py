@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from bridge_plugins.fingerprint.alike import kind_of
 from bridge_plugins.fingerprint.cpu.run import Pass
 from bridge_plugins.fingerprint.geometry import geometry
 from bridge_plugins.fingerprint.measured import Measured
@@ -38,7 +39,7 @@ class HostStream:
     def add_whole(self, tensor: Tensor) -> Place | None:
         """Read a whole tensor of a kind seen before; None, and nothing read, for others."""
         try:
-            address, plan = tensor.data_ptr(), self._plans.get(_kind(tensor))
+            address, plan = tensor.data_ptr(), self._plans.get(kind_of(tensor))
         except RuntimeError:  # a sparse tensor, say: it is refused with its reason elsewhere
             return None
         if plan is None or not address:  # without memory of its own it is refused elsewhere
@@ -50,7 +51,7 @@ class HostStream:
         """Read a block of a tensor."""
         plan = _Plan(Pass(geometry([block]), block.held, block.taken, self._statistics), Place.of(block))
         if block.whole and block.view.data_ptr() == tensor.data_ptr():  # not a copy of the tensor
-            self._plans[_kind(tensor)] = plan
+            self._plans[kind_of(tensor)] = plan
         self._read(plan.run, block.view.data_ptr())
 
     def _read(self, one: Pass, address: int) -> None:
@@ -61,7 +62,3 @@ class HostStream:
         """The numbers of all blocks since the last read, in order."""
         found, self._found = self._found, []
         return Measured.joined(found)
-
-
-def _kind(tensor: Tensor) -> object:
-    return tensor.shape, tensor.is_contiguous() or tensor.stride(), tensor.dtype, tensor.is_neg()

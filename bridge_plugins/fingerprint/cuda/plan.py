@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bridge_plugins.fingerprint.alike import kind_of
 from bridge_plugins.fingerprint.cuda.launch import Launch, Numbers, stream_kernel
 from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
 from bridge_plugins.fingerprint.cuda.variant import variants
@@ -25,10 +26,9 @@ class Plan:
     place: Place
 
 
-def kind_of(tensor: Tensor, address: int, stream: int | None) -> object:
-    """What a plan depends on. Few calls: this is asked for each of some ten thousand tensors."""
-    strides = tensor.is_contiguous() or tensor.stride()
-    return tensor.shape, strides, tensor.dtype, tensor.is_neg(), address & 15, stream
+def plan_key(tensor: Tensor, address: int, stream: int | None) -> object:
+    """What a plan depends on."""
+    return kind_of(tensor), address & 15, stream
 
 
 def plan_for(block: Block, device: torch.device, stream: int, statistics: bool) -> Plan | None:

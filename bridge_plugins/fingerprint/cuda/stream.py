@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bridge_plugins.fingerprint.cuda.device import current_stream, on_device, on_stream, to_device, wait
 from bridge_plugins.fingerprint.cuda.outputs import RECORD, Sums, empty_records
-from bridge_plugins.fingerprint.cuda.plan import Plan, kind_of, plan_for
+from bridge_plugins.fingerprint.cuda.plan import Plan, plan_for, plan_key
 from bridge_plugins.fingerprint.cuda.table import DeviceTable
 from bridge_plugins.fingerprint.geometry import ADDRESS, geometry
 from bridge_plugins.fingerprint.measured import Measured
@@ -55,7 +55,7 @@ class DeviceStream:
         """Queue the pass over a whole tensor of a kind seen before; None, and nothing queued, for others."""
         try:
             address = tensor.data_ptr()
-            plan = self._plans.get(kind_of(tensor, address, self._stream()))
+            plan = self._plans.get(plan_key(tensor, address, self._stream()))
         except RuntimeError:  # a sparse tensor, say: it is refused with its reason elsewhere
             return None
         if plan is None or not address:  # without memory of its own it is refused elsewhere
@@ -75,7 +75,7 @@ class DeviceStream:
                 self._sums.append(one.run(table[:, ADDRESS]))
                 return
             if block.whole and address == tensor.data_ptr():  # not a copy of the tensor
-                self._plans[kind_of(tensor, address, stream)] = plan
+                self._plans[plan_key(tensor, address, stream)] = plan
             self._queue(plan, address)
 
     def _queue(self, plan: Plan, address: int) -> None:

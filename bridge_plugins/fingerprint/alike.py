@@ -1,0 +1,10 @@
+"""Which tensors are read alike: by one plan, or by one table."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def kind_of(tensor: Tensor) -> object:
+    """What a plan depends on, whatever the tensor's address. Few calls: this is asked for each of some ten thousand."""
+    return tensor.shape, tensor.is_contiguous() or tensor.stride(), tensor.dtype, tensor.is_neg()
