@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from torch import Tensor
+
+ALIGNMENT: Final = 16
+"""Bytes: what lies alike modulo this is read alike."""
 
 
 def kind_of(tensor: Tensor) -> object:

@@ -19,8 +19,6 @@ from bridge_plugins.fingerprint.readers import Result, table_reader
 Slice = tuple[int, tuple[int, ...], torch.dtype]
 """A tensor in a buffer: its first byte, its shape, its dtype."""
 
-ALIGNMENT = 16  #: bytes; buffers that lie alike modulo this can be read alike
-
 
 class FlatTable:
     """How to read the tensors of such buffers; see `flat_table`.

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bridge_plugins.fingerprint.alike import ALIGNMENT
 from bridge_plugins.fingerprint.backend import Backend, backend_of
 from bridge_plugins.fingerprint.box import Box
-from bridge_plugins.fingerprint.flat import ALIGNMENT, FlatTable, Slice, flat_table
+from bridge_plugins.fingerprint.flat import FlatTable, Slice, flat_table
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
 from bridge_plugins.fingerprint.readers import Result, reader

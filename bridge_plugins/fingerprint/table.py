@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bridge_plugins.fingerprint.alike import kind_of
+from bridge_plugins.fingerprint.alike import ALIGNMENT, kind_of
 from bridge_plugins.fingerprint.backend import Backend, backend_of
 from bridge_plugins.fingerprint.part import Block, Part, resolve
 from bridge_plugins.fingerprint.pending import PendingFingerprints, Place
@@ -20,8 +20,8 @@ Queued = list[tuple[NDArray[np.int64], Result]]
 """What was queued, by reader: which parts, and their numbers."""
 
 
-def _kind(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device, tuple[int, ...]]:
-    return tensor.shape, tensor.dtype, tensor.device, tensor.stride()
+def _kind(tensor: Tensor) -> tuple[torch.Size, torch.dtype, torch.device, tuple[int, ...], bool]:
+    return tensor.shape, tensor.dtype, tensor.device, tensor.stride(), tensor.is_neg()
 
 
 def _distinct(tensors: Sequence[Tensor]) -> tuple[list[Tensor], NDArray[np.int64]]:
@@ -56,6 +56,7 @@ class FingerprintTable:
         self.places = [Place.of(block) for block in blocks]
         self.shapes = [tuple(tensor.shape) for tensor in tensors]
         self.nbytes = [tensor.nbytes for tensor in tensors]
+        self._filled = np.flatnonzero(self.nbytes)
         members: dict[tuple[Backend, torch.device], list[int]] = {}
         for index, (offset, block) in enumerate(zip(offsets, blocks, strict=True)):
             backend = Backend.REFERENCE if offset is None else backend_of(block)
@@ -70,7 +71,8 @@ class FingerprintTable:
 
         CUDA tensors are read on the current stream, without waiting for it; CPU tensors before this returns.
 
-        Raises ValueError if a tensor's shape, strides, dtype or device isn't what the table was made for.
+        Raises ValueError if a tensor's shape, strides, dtype or device isn't what the table was made for, or if it has no
+        memory now.
         """
         # By columns: a model has tens of thousands of tensors, and an engine as many parts of a few hundred.
         distinct, number = _distinct(tensors)
@@ -82,7 +84,14 @@ class FingerprintTable:
         return PendingFingerprints(self.places, queued, self._statistics)
 
     def queue(self, tensors: Sequence[Tensor], pointers: NDArray[np.int64]) -> Queued:
-        """The same for a caller who knows that the table was made for such `tensors`; int64, where each begins."""
+        """The same for a caller who knows that the table was made for such `tensors`; int64, where each begins.
+
+        Raises ValueError for a tensor without memory.
+        """
+        if len(freed := self._filled[pointers[self._filled] == 0]):
+            raise ValueError(
+                f"tensor {freed[0]} has no memory of its own to fingerprint: it was freed, or wraps others"
+            )
         addresses = pointers + self._offsets
         queued = []
         for indices, read in self._readers:
@@ -96,11 +105,13 @@ class FingerprintTable:
         known = list(self._numbers)
         both = ((_kind(tensor), known[number]) for tensor, number in zip(tensors, self._kinds, strict=True))
         index, now, made = next((index, a, b) for index, (a, b) in enumerate(both) if a != b)
-        (*is_now, stride), (*was, old_stride) = now, made
-        return (
-            f"tensor {index} is now {is_now[0]} {is_now[1]} on {is_now[2]} with strides {stride}; the table was "
-            f"made for {was[0]} {was[1]} on {was[2]} with strides {old_stride}"
-        )
+        return f"tensor {index} is now {_said(*now)}; the table was made for {_said(*made)}"
+
+
+def _said(
+    shape: torch.Size, dtype: torch.dtype, device: torch.device, strides: tuple[int, ...], negated: bool
+) -> str:
+    return f"{shape} {dtype} on {device} with strides {strides}{', negated by a view' if negated else ''}"
 
 
 def _offset(tensor: Tensor, block: Block) -> int | None:
@@ -123,8 +134,8 @@ def queue_alike(tensors: Sequence[Tensor], statistics: bool) -> tuple[Fingerprin
 
 
 def _lies(tensor: Tensor, pointer: int) -> object:
-    """What a table depends on. A tensor without memory is like no other."""
-    return kind_of(tensor), tensor.device, pointer and pointer % 16 + 16
+    """What a table depends on."""
+    return kind_of(tensor), tensor.device, pointer % ALIGNMENT
 
 
 @lru_cache(maxsize=256)  # the buckets of a version, for the next one: some 100 kB each

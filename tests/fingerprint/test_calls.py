@@ -46,11 +46,16 @@ def test_table_reads_what_is_there_now() -> None:
 
 def test_table_refuses_other_tensors() -> None:
     table = FingerprintTable([Part(torch.randn(6, 8))])
-    for other in (torch.randn(6, 9), torch.randn(8, 6).t(), torch.randn(6, 8).double()):
+    others = (torch.randn(6, 9), torch.randn(8, 6).t(), torch.randn(6, 8).double())
+    for other in (*others, torch._neg_view(torch.randn(6, 8))):
         with pytest.raises(ValueError, match=r"tensor 0 is now .* the table was made for"):
             table.run([other])
     with pytest.raises(ValueError, match="2 tensors for a table of 1 parts"):
         table.run([torch.randn(6, 8)] * 2)
+    freed = torch.randn(6, 8)
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="tensor 0 has no memory of its own"):
+        table.run([freed])
 
 
 def test_stream_takes_tensors_as_they_pass() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bridge_plugins.fingerprint.alike import kind_of
+from bridge_plugins.fingerprint.alike import ALIGNMENT, kind_of
 from bridge_plugins.fingerprint.cuda.launch import Launch, Numbers, stream_kernel
 from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
 from bridge_plugins.fingerprint.cuda.variant import variants
@@ -28,7 +28,7 @@ class Plan:
 
 def plan_key(tensor: Tensor, address: int, stream: int | None) -> object:
     """What a plan depends on."""
-    return kind_of(tensor), address & 15, stream
+    return kind_of(tensor), address % ALIGNMENT, stream
 
 
 def plan_for(block: Block, device: torch.device, stream: int, statistics: bool) -> Plan | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bridge_plugins.fingerprint.alike import ALIGNMENT
 from bridge_plugins.fingerprint.cuda.device import has_ptx, to_device
 from bridge_plugins.fingerprint.cuda.kernels import table_elements, table_words
 from bridge_plugins.fingerprint.cuda.outputs import Sums, empty_records
@@ -18,8 +18,6 @@ from bridge_plugins.fingerprint.cuda.row_keys import row_key_table
 from bridge_plugins.fingerprint.cuda.variant import Variant, variants
 from bridge_plugins.fingerprint.formats import Format
 from bridge_plugins.fingerprint.geometry import ADDRESS, COLS, ROW_OFFSET, ROW_STRIDE, ROWS, Table64
-
-ALIGNMENT: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
