@@ -51,12 +51,16 @@ class Expected:
         Raises `UsageError` for a folder that holds no safetensors files, or a damaged one.
         """
         from bridge_plugins.audit.sources.hf_folder import HfFolder
-        from bridge_plugins.layout.sources import read_sources
+        from bridge_plugins.layout.sources import Source
+        from bridge_plugins.stored.folder import read_folder
 
-        sources = {source.name: source for source in read_sources(folder)}
-        records = HfFolder.read(Path(folder)).summary().records if fingerprints else {}
-        tied, layers = _of_config_file(Path(folder) / "config.json")
-        tensor = _reader(Path(folder)) if fingerprints else None
+        path = Path(folder)
+        whole = HfFolder.read(path) if fingerprints else None
+        tensors = whole.tensors if whole else read_folder(path)
+        sources = {name: Source(name, stored.shape, stored.dtype) for name, stored in sorted(tensors.items())}
+        records = whole.summary().records if whole else {}
+        tied, layers = _of_config_file(path / "config.json")
+        tensor = _reader(path) if fingerprints else None
         return cls(str(folder), sources, records, tied, layers, tensor=tensor)
 
     @classmethod

@@ -9,18 +9,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bridge_plugins.fingerprint import FingerprintStream
-from bridge_plugins.fingerprint.formats import Format
+from bridge_plugins.fingerprint.formats import Format, format_of
 from tests.fingerprint.cases import assert_same, formats, random_bits, seeds, shapes
 
 KINDS = ("as it is", "transposed", "every other row", "later in its storage", "odd address")
 
 
-INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
 def held(tensor: Tensor, kind: str) -> Tensor:
     """The same bits as `tensor`, held in another way."""
-    bits = tensor.view(INTEGERS[tensor.element_size()])  # torch can't even copy some dtypes
+    bits = tensor.view(format_of(tensor.dtype).integer)  # torch can't even copy some dtypes
     if kind == "transposed" and bits.ndim > 1:
         bits = bits.transpose(0, -1).contiguous().transpose(0, -1)
     elif kind == "every other row" and bits.ndim and bits.shape[0]:

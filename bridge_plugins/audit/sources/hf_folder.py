@@ -47,9 +47,8 @@ class HfFolder:
 
     def summary(self, progress: Progress = lambda _: None) -> Summary:
         """Read every tensor once. Raises `UsageError` for a file that can't be read."""
-        from bridge_plugins.audit.sources.reading import (
-            read_records,
-        )  # what reads, which headers need nothing of
+        # What reads, which headers need nothing of.
+        from bridge_plugins.audit.sources.reading import read_records
 
         header = Header(model=self.path.resolve().name, topology="", version="", stage="hf")
         return summarize(header, read_records(list(self.tensors.values()), progress))

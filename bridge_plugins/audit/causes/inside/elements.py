@@ -10,8 +10,8 @@ from torch import Tensor
 from bridge_plugins.audit.causes.inside.case import Case
 from bridge_plugins.audit.causes.wording import numbered
 from bridge_plugins.fingerprint.coverage import rows_and_cols
+from bridge_plugins.fingerprint.formats import format_of
 
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _FEW = 8  #: of so many elements one is wrong at most, where all that is known of them is that they differ
 
 
@@ -96,4 +96,4 @@ class _Wrong:
 
 
 def _bits(tensor: Tensor) -> Tensor:
-    return tensor.view(_INTEGERS[tensor.element_size()])
+    return tensor.view(format_of(tensor.dtype).integer)
