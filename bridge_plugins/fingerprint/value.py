@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bridge_plugins.fingerprint.coverage import Coverage
 from bridge_plugins.fingerprint.keys import MASK64, VERSION
+
+Lanes = tuple[int, int]
+"""Both lanes of a fingerprint, below 2**64."""
+
+
+def sum_of_lanes(parts: Iterable[Lanes]) -> Lanes:
+    """The lanes of a tensor from those of its parts."""
+    low = high = 0
+    for one, other in parts:
+        low, high = low + one, high + other
+    return low & MASK64, high & MASK64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,7 @@ class Fingerprint:
         version: version of the definition.
     """
 
-    lanes: tuple[int, int]
+    lanes: Lanes
     dtype: str
     coverage: Coverage
     statistics: Statistics | None = field(default=None, compare=False)
@@ -74,7 +86,7 @@ class Fingerprint:
             )
         both = self.statistics is not None and other.statistics is not None
         return Fingerprint(
-            lanes=((self.lanes[0] + other.lanes[0]) & MASK64, (self.lanes[1] + other.lanes[1]) & MASK64),
+            lanes=sum_of_lanes((self.lanes, other.lanes)),
             dtype=self.dtype,
             coverage=self.coverage + other.coverage,
             statistics=self.statistics + other.statistics if both else None,  # type: ignore[operator]

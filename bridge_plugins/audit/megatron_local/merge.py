@@ -19,7 +19,7 @@ from bridge_plugins.audit.summary import Summary, summarize
 from bridge_plugins.errors import UsageError
 from bridge_plugins.fingerprint.box import Box
 from bridge_plugins.fingerprint.coverage import Coverage
-from bridge_plugins.fingerprint.keys import MASK64
+from bridge_plugins.fingerprint.value import sum_of_lanes
 
 
 @dataclass
@@ -144,7 +144,7 @@ def _record(parts: list[LocalPart]) -> Record:
         name=first.name,
         shape=first.shape,
         dtype=first.dtype,
-        lanes=(sum(part.lanes[0] for part in parts) & MASK64, sum(part.lanes[1] for part in parts) & MASK64),
+        lanes=sum_of_lanes(part.lanes for part in parts),
         nbytes=sum(part.nbytes for part in parts),
         norm=sum(part.squares for part in parts) ** 0.5,
         absmax=max(part.absmax for part in parts),

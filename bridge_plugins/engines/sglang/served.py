@@ -13,7 +13,7 @@ from bridge_plugins.engines.sglang.answer import Answer, Held
 from bridge_plugins.engines.sglang.client import Engine
 from bridge_plugins.engines.sglang.whole import Whole, whole_of
 from bridge_plugins.errors import EngineError
-from bridge_plugins.fingerprint.keys import MASK64
+from bridge_plugins.fingerprint.value import sum_of_lanes
 
 
 def served_records(engine: Engine) -> tuple[dict[str, Record], dict[str, str]]:
@@ -55,7 +55,7 @@ def _record(name: str, parts: Sequence[tuple[int, Held]]) -> Record | str:
     nbytes = math.prod(shape) * getattr(torch, dtype).itemsize
     # All places together, or a copy that is whole by itself beside one that is cut.
     for held in (each, *([one] for one in each)):
-        lanes = (sum(one.lanes[0] for one in held) & MASK64, sum(one.lanes[1] for one in held) & MASK64)
+        lanes = sum_of_lanes(one.lanes for one in held)
         record = Record(
             name, shape, dtype, lanes, nbytes,
             norm=sum(one.squares for one in held) ** 0.5,

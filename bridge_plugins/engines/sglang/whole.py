@@ -10,9 +10,8 @@ from typing import TypeVar
 from bridge_plugins.audit.record import Record
 from bridge_plugins.engines.sglang.answer import Held
 from bridge_plugins.fingerprint import Box, Coverage, CoverageReport
-from bridge_plugins.fingerprint.keys import MASK64
+from bridge_plugins.fingerprint.value import Lanes, sum_of_lanes
 
-Lanes = tuple[int, int]
 Part = TypeVar("Part", int, str)
 Place = tuple[int, ...]  #: of a part (see `answer.Held.box`)
 
@@ -47,7 +46,7 @@ def whole_of(parts: Sequence[tuple[int, Held]], record: Record) -> Whole | str:
     usual = _usual({place: groups[place] for place in cover}, record)
 
     def total(place: Place, lanes: Lanes) -> Lanes:
-        return _sum([*(parts for other, parts in usual.items() if other != place), lanes])
+        return sum_of_lanes([*(parts for other, parts in usual.items() if other != place), lanes])
 
     lanes, ranks, paths = record.lanes, set[int](), set[str]()
     for place, holders in groups.items():
@@ -72,15 +71,15 @@ def _usual(groups: dict[Place, list[tuple[int, Held]]], record: Record) -> dict[
     everywhere = [(rank, held) for holders in groups.values() for rank, held in holders]
     for path in dict.fromkeys(held.path for _, held in everywhere):
         chosen = {p: next((h.lanes for _, h in hs if h.path == path), first[p]) for p, hs in groups.items()}
-        if _sum(list(chosen.values())) == record.lanes:
+        if sum_of_lanes(list(chosen.values())) == record.lanes:
             return chosen
     for rank in dict.fromkeys(rank for rank, _ in everywhere):
         chosen = {p: next((h.lanes for r, h in hs if r == rank), first[p]) for p, hs in groups.items()}
-        if _sum(list(chosen.values())) == record.lanes:
+        if sum_of_lanes(list(chosen.values())) == record.lanes:
             return chosen
     for place, holders in groups.items():
-        rest = _sum([lanes for other, lanes in first.items() if other != place])
-        fitting = (held.lanes for _, held in holders if _sum([rest, held.lanes]) == record.lanes)
+        rest = sum_of_lanes([lanes for other, lanes in first.items() if other != place])
+        fitting = (held.lanes for _, held in holders if sum_of_lanes([rest, held.lanes]) == record.lanes)
         first[place] = next(fitting, first[place])
     return first
 
@@ -103,10 +102,6 @@ def _tiling(groups: list[Place], record: Record) -> list[Place] | str:
 
 def _check(groups: list[Place], record: Record) -> CoverageReport:
     return Coverage(tuple(map(_box, groups))).check(record.shape)
-
-
-def _sum(lanes: list[Lanes]) -> Lanes:
-    return (sum(one for one, _ in lanes) & MASK64, sum(other for _, other in lanes) & MASK64)
 
 
 def _box(numbers: tuple[int, ...]) -> Box:

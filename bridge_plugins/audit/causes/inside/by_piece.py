@@ -8,11 +8,9 @@ from torch import Tensor
 
 from bridge_plugins.fingerprint import fingerprint
 from bridge_plugins.fingerprint.coverage import rows_and_cols
-from bridge_plugins.fingerprint.keys import MASK64
+from bridge_plugins.fingerprint.value import Lanes, sum_of_lanes
 
 PIECE = 1 << 20  #: elements, or one row
-
-Lanes = tuple[int, int]
 
 
 def lanes(tensor: Tensor) -> Lanes:
@@ -28,15 +26,7 @@ def lanes_of(pieces: Iterable[Tensor]) -> Lanes:
     for piece in pieces:
         parts.append(fingerprint(piece, row_offset=row, statistics=False).lanes)
         row += rows_and_cols(piece.shape).rows
-    return sum_of(parts)
-
-
-def sum_of(parts: Iterable[Lanes]) -> Lanes:
-    """The lanes of a tensor from those of its parts."""
-    low = high = 0
-    for one, other in parts:
-        low, high = (low + one) & MASK64, (high + other) & MASK64
-    return low, high
+    return sum_of_lanes(parts)
 
 
 def in_rows(tensor: Tensor) -> Iterator[Tensor]:

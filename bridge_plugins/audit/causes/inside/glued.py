@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from bridge_plugins.audit.causes.inside.by_piece import Lanes, sum_of
 from bridge_plugins.audit.causes.inside.case import Case
 from bridge_plugins.fingerprint import Box, Part, fingerprint_many
 from bridge_plugins.fingerprint.box import Pair
+from bridge_plugins.fingerprint.value import Lanes, sum_of_lanes
 
 
 def explain(case: Case) -> str | None:
@@ -41,4 +41,4 @@ def _moved(tensor: Tensor, shards: int, shape: tuple[int, ...]) -> Lanes:
         for to, of in zip(there, here, strict=True)
     ]
     parts = fingerprint_many([Part(tensor, box) for box in boxes], statistics=False)
-    return sum_of(part.lanes for part in parts)
+    return sum_of_lanes(part.lanes for part in parts)

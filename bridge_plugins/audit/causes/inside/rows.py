@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bridge_plugins.audit.causes.inside.by_piece import Lanes, lanes
+from bridge_plugins.audit.causes.inside.by_piece import lanes
 from bridge_plugins.audit.causes.key_arrays import first_keys
 from bridge_plugins.fingerprint.coverage import rows_and_cols
 from bridge_plugins.fingerprint.cpu.run import measure
@@ -27,6 +27,7 @@ from bridge_plugins.fingerprint.geometry import (
     ROWS,
 )
 from bridge_plugins.fingerprint.keys import LANES, ROW, key
+from bridge_plugins.fingerprint.value import Lanes
 
 
 class Rows:

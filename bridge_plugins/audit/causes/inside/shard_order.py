@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bridge_plugins.audit.causes.inside.by_piece import Lanes
 from bridge_plugins.audit.causes.inside.case import Case
 from bridge_plugins.fingerprint import Box, Part, fingerprint_many
 from bridge_plugins.fingerprint.coverage import rows_and_cols
+from bridge_plugins.fingerprint.value import Lanes
 
 SHARDS = (2, 3, 4, 6, 8)
 
